@@ -1,0 +1,63 @@
+# Everything a contributor or a newcomer runs. Each target does its own set-up.
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+
+.PHONY: help demo test install dev check fmt golden docs e2e bench lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: install ## 30 seconds of a simulated node with one slow port, found and shown
+	$(BIN)/eastwest demo --seconds 30
+
+test: dev ## the test suite
+	$(BIN)/pytest -q
+
+install: .venv/.installed ## make .venv with .venv/bin/eastwest
+
+dev: .venv/.dev ## install, and what the checks need
+
+.venv/.installed: pyproject.toml requirements.lock
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or later is needed, with its venv module" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "making .venv with $(PYTHON)"; $(PYTHON) -m venv .venv; }
+	@echo "installing what requirements.lock names (about half a minute, once)"
+	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.dev: .venv/.installed requirements-dev.lock
+	@echo "installing what the tests need (requirements-dev.lock, once)"
+	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+check: dev ## format, lint, types, import contracts, tests: what must be green
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q
+
+fmt: dev ## let ruff format and fix
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+golden: dev ## rewrite the golden files and generated docs; then read the diff
+	$(BIN)/eastwest catalogue > docs/metrics.md
+	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/test_golden.py
+
+e2e: dev ## the real process beside a real Prometheus, promtool, node_exporter
+	$(BIN)/pytest -q -m e2e
+
+bench: dev ## poll and render beside node_exporter, on the same tree
+	$(BIN)/python -m bench.poll_render
+
+lock: ## renew the lock files (needs uv)
+	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+		pyproject.toml --group build -o requirements.lock
+	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+		pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
+
+clean: ## remove what make made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
