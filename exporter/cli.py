@@ -1,6 +1,134 @@
-"""Argument parsing: each command's flags, and the function that runs it."""
+"""Argument parsing: each command's flags, and the function that runs it. What a command needs it imports itself."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from exporter import __version__
+from exporter.model import UserError
+
+Command = Callable[[argparse.Namespace], int]
 
 
-def main() -> int:
-    """Run the command line; returns the exit status."""
-    return 2
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status. A user's mistake is a line on standard error, status 2."""
+    args = _parser().parse_args(argv)
+    command: Command = args.run
+    try:
+        return command(args)
+    except UserError as error:
+        for line in str(error).splitlines():
+            print(f"eastwest: {line}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader (head, less) went away; leave nothing for the interpreter to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="eastwest", description="Which GPU-to-GPU link of this node is slow, and on what evidence."
+    )
+    parser.add_argument("--version", action="version", version=f"eastwest {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, (summary, flags, run) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary)
+        flags(command)
+        command.set_defaults(run=run)
+    return parser
+
+
+def _node_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="F", help="configuration file (YAML); default: none needed")
+    parser.add_argument(
+        "--simulate", metavar="SCENARIO", help="a simulated node instead of this one; `help` lists them"
+    )
+
+
+def _serve_flags(parser: argparse.ArgumentParser) -> None:
+    _node_flags(parser)
+    parser.add_argument("--listen", metavar="HOST:PORT", help="where to answer; default: 0.0.0.0:10428")
+
+
+def _serve(args: argparse.Namespace) -> int:
+    if args.simulate == "help":
+        return _list_scenarios()
+    from exporter.app import run
+
+    return run(args.config, args.listen, args.simulate)
+
+
+def _metrics_flags(parser: argparse.ArgumentParser) -> None:
+    _node_flags(parser)
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write FILE in one step, for node_exporter's textfile collector",
+    )
+
+
+def _metrics(args: argparse.Namespace) -> int:
+    if args.simulate == "help":
+        return _list_scenarios()
+    from exporter.oneshot import metrics
+
+    return metrics(args.config, args.simulate, args.output)
+
+
+def _demo_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=30.0, metavar="S", help="how long in all; default: 30")
+    parser.add_argument("--listen", default="127.0.0.1:10428", metavar="HOST:PORT", help="where its page is")
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from exporter.demo import demo
+
+    return demo(args.seconds, args.listen)
+
+
+def _config_flags(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    check = actions.add_parser("check", help="list every mistake of a file, with its path")
+    check.add_argument("file", type=Path)
+
+
+def _config(args: argparse.Namespace) -> int:
+    from exporter.config import load
+
+    load(args.file)
+    print(f"{args.file}: ok")
+    return 0
+
+
+def _no_flags(_parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def _catalogue(_args: argparse.Namespace) -> int:
+    from exporter.catalogue import markdown
+
+    print(markdown(), end="")
+    return 0
+
+
+def _list_scenarios() -> int:
+    from exporter.hardware.scenarios import SCENARIOS
+
+    for name, scenario in SCENARIOS.items():
+        print(f"{name:<15} {scenario.sentence}")
+    return 0
+
+
+COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Command]] = {
+    "serve": ("run the daemon of this node", _serve_flags, _serve),
+    "metrics": ("poll every check once and print the metrics", _metrics_flags, _metrics),
+    "demo": ("a simulated node with one slow port, found and shown", _demo_flags, _demo),
+    "config": ("look at a configuration file", _config_flags, _config),
+    "catalogue": ("every metric, as Markdown", _no_flags, _catalogue),
+}

@@ -1,0 +1,186 @@
+"""The daemon: one node, its schedule and its server, put together here. The only file that knows them all."""
+
+import asyncio
+import logging
+import signal
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Lock, Thread
+
+from exporter.build import Machine, Simulated, Sources, build_node
+from exporter.clock import Clock
+from exporter.config import Config, load
+from exporter.exposition import OPENMETRICS, TEXT, Exposition
+from exporter.hardware.simulated import elapsed_since
+from exporter.logs import set_up
+from exporter.model import UserError
+from exporter.node import Node
+from exporter.page import Page, node_json
+from exporter.quantities import address
+from exporter.schedule import Schedule
+from exporter.server import Listener, Request, Response, Route, listen, offers, serve
+from exporter.state import State
+
+BEAT_LIMIT = 10.0
+"""Seconds without a turn of the schedule's loop after which /healthz says so."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A node and what renders it; replaced as a whole when the configuration is read again."""
+
+    config: Config
+    node: Node
+    exposition: Exposition
+    page: Page
+
+
+class Daemon:
+    """Runs the checks at their intervals and answers for them."""
+
+    def __init__(self, path: Path | None, config: Config, sources: Sources, state: State) -> None:
+        self._path = path
+        self._sources = sources
+        self._reloading = Lock()
+        self._state = state
+        self._beat = time.monotonic()
+        self._schedule = Schedule(self._turned)
+        self._shown = self._build(config)
+
+    def start(self) -> None:
+        """Begin the schedule."""
+        self._use(self._shown)
+        self._schedule.start()
+
+    def stop(self) -> None:
+        """Start nothing more, and give the state back."""
+        self._schedule.stop()
+        self._state.close()
+
+    def reload(self) -> None:
+        """Read the configuration again; a bad one is said, in the log and a metric, and the old one kept."""
+        with self._reloading:
+            self._reload(self._shown)
+
+    def _reload(self, before: Shown) -> None:
+        try:
+            config = load(self._path)
+        except UserError as error:
+            log.error("the new configuration is not used:\n%s", error)  # noqa: TRY400 - a user's mistake
+            before.node.board.note_reload(successful=False)
+            return
+        if (config.web, config.paths) != (before.config.web, before.config.paths):
+            log.warning("a change of web or paths needs a restart; the rest of the new configuration is used")
+        self._schedule.replace({})
+        if not before.node.wait(max(plan.timing.timeout for plan in before.node.plans.values())):
+            self._sources.renew()
+        shown = self._build(config)
+        shown.node.board.inherit(before.node.board)
+        shown.node.board.note_reload(successful=True)
+        shown.node.turn(shown.node.plans)
+        self._use(shown)
+        log.info("the new configuration is in use")
+
+    def routes(self) -> Mapping[str, Route]:
+        """Every page, by its path."""
+        return {
+            "/": self._page,
+            "/metrics": self._metrics,
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/api/v1/node": self._node,
+        }
+
+    def _build(self, config: Config) -> Shown:
+        node = build_node(config, self._sources.open(config), self._state, Clock())
+        name, rack = config.node_name, config.node.labels.get("rack", "")
+        return Shown(config, node, Exposition(name, rack, process=True), Page(name))
+
+    def _use(self, shown: Shown) -> None:
+        self._shown = shown
+        self._schedule.replace(
+            {
+                name: (plan.timing.interval, partial(self._start, shown.node, name))
+                for name, plan in shown.node.plans.items()
+            }
+        )
+
+    @staticmethod
+    def _start(node: Node, name: str) -> None:
+        node.start(name)
+
+    def _turned(self) -> None:
+        self._beat = time.monotonic()
+
+    def _metrics(self, request: Request) -> Response:
+        asked = offers(request.accept)
+        openmetrics = asked.get("application/openmetrics-text", 0.0)
+        better = openmetrics > 0 and openmetrics >= asked.get("text/plain", 0.0)
+        shown = self._shown
+        return Response(shown.exposition.render(shown.node.board.snapshot(), better), OPENMETRICS if better else TEXT)
+
+    def _page(self, _request: Request) -> Response:
+        shown = self._shown
+        return Response(shown.page.render(shown.node.board.snapshot()), "text/html; charset=utf-8")
+
+    def _node(self, _request: Request) -> Response:
+        shown = self._shown
+        body = node_json(shown.node.board.snapshot(), shown.config.node_name, shown.config.node.labels)
+        return Response(body, "application/json")
+
+    def _healthz(self, _request: Request) -> Response:
+        silent = time.monotonic() - self._beat
+        if silent > BEAT_LIMIT:
+            return Response(f"the schedule has not turned for {silent:.0f} s\n".encode(), status=503)
+        return Response(b"ok\n")
+
+    def _readyz(self, _request: Request) -> Response:
+        waiting = [view.name for view in self._shown.node.board.snapshot().checks if not view.ran]
+        if waiting:
+            return Response(f"not run yet: {', '.join(waiting)}\n".encode(), status=503)
+        return Response(b"ok\n")
+
+
+def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
+    """`eastwest serve`: until SIGTERM or SIGINT. Raises UserError for a bad configuration or address."""
+    config = load(path)
+    set_up(config.log.level, config.log.format)
+    where = config.web.listen
+    if listen_on is not None:
+        try:
+            where = address(listen_on)
+        except ValueError as error:
+            raise UserError(f"--listen: {error} (got {listen_on!r})") from error
+    with ExitStack() as stack:
+        sources: Sources
+        if scenario is None:
+            sources, state = Machine(), State(config.paths.state, create=True)
+        else:
+            root = stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-", ignore_cleanup_errors=True))
+            sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic()))
+            state = State(None)
+        listener = stack.enter_context(listen(where))
+        daemon = Daemon(path, config, sources, state)
+        asyncio.run(_until_told(daemon, listener))
+    return 0
+
+
+async def _until_told(daemon: Daemon, listener: Listener) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for told in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(told, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: Thread(target=daemon.reload, name="reload", daemon=True).start())
+    daemon.start()
+    host, port = listener.getsockname()[:2]
+    log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+    try:
+        await serve(daemon.routes(), listener, stop)
+    finally:
+        daemon.stop()

@@ -1,0 +1,162 @@
+"""The last outcome of every check: the one thing that threads share."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Literal
+
+from exporter.checks.base import Report
+from exporter.clock import Clock
+
+Status = Literal["ok", "absent", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How a check is run, in seconds: past `timeout` a run counts as failed though it goes on."""
+
+    interval: float
+    timeout: float
+
+    @property
+    def lifetime(self) -> float:
+        """How long samples are shown after the run that gave them."""
+        return max(3 * self.interval, 60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one run ended: `absent` is no such hardware, `failed` a source that could not be read, or a bug.
+
+    `finished` is monotonic, `finished_wall` Unix time, `seconds` how long the run took, `message` why it failed.
+    """
+
+    check: str
+    status: Status
+    report: Report
+    finished: float
+    finished_wall: float
+    seconds: float
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """One check at the moment of a snapshot; `outcome` is None before its first run ended.
+
+    `good` is the last outcome that was not a failure: what is shown until it is too old. `running` is seconds
+    since a run began that has not ended, None while none runs.
+    """
+
+    name: str
+    timing: Timing
+    outcome: Outcome | None = None
+    good: Outcome | None = None
+    running: float | None = None
+    overruns: int = 0
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a run is past its deadline."""
+        return self.running is not None and self.running > self.timing.timeout
+
+    @property
+    def success(self) -> bool:
+        """Whether the last run ended well and none is overdue."""
+        return self.outcome is not None and self.outcome.status != "failed" and not self.overdue
+
+    @property
+    def ran(self) -> bool:
+        """Whether the check has said anything yet, if only by missing its deadline."""
+        return self.outcome is not None or self.overdue
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything there is to show, at one moment."""
+
+    wall: float
+    monotonic: float
+    checks: tuple[CheckView, ...]
+    source_errors: Mapping[tuple[str, str], int]
+    reload_successful: bool
+
+    def reports(self) -> tuple[Report, ...]:
+        """The reports that are young enough to be shown."""
+        return tuple(
+            view.good.report
+            for view in self.checks
+            if view.good is not None and self.monotonic - view.good.finished <= view.timing.lifetime
+        )
+
+
+@dataclass(slots=True)
+class _Entry:
+    view: CheckView
+    began: float | None = None
+
+
+@dataclass(slots=True)
+class _Shared:
+    entries: dict[str, _Entry] = field(default_factory=dict)
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reload_successful: bool = True
+
+
+class Board:
+    """Posts come from the runs, snapshots go to the renderers; both are short, under one lock."""
+
+    def __init__(self, timings: Mapping[str, Timing], clock: Clock) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._shared = _Shared({name: _Entry(CheckView(name, timing)) for name, timing in sorted(timings.items())})
+
+    def begin(self, check: str) -> bool:
+        """Note that a run begins; False, and an overrun counted, where the one before still goes on."""
+        with self._lock:
+            entry = self._shared.entries[check]
+            if entry.began is not None:
+                entry.view = replace(entry.view, overruns=entry.view.overruns + 1)
+                return False
+            entry.began = self._clock.monotonic()
+            return True
+
+    def post(self, outcome: Outcome) -> None:
+        """Note how a run ended."""
+        with self._lock:
+            entry = self._shared.entries[outcome.check]
+            entry.began = None
+            good = entry.view.good if outcome.status == "failed" else outcome
+            entry.view = replace(entry.view, outcome=outcome, good=good)
+            self._shared.errors.update((fault.source, fault.reason) for fault in outcome.report.faults)
+
+    def inherit(self, before: "Board") -> None:
+        """Go on counting where another board, of the same process, left off."""
+        counted = before.snapshot()
+        with self._lock:
+            self._shared.errors.update(counted.source_errors)
+            self._shared.reload_successful = counted.reload_successful
+            for view in counted.checks:
+                if (entry := self._shared.entries.get(view.name)) is not None:
+                    entry.view = replace(entry.view, overruns=entry.view.overruns + view.overruns)
+
+    def note_reload(self, successful: bool) -> None:
+        """Note how the last reading of the configuration went."""
+        with self._lock:
+            self._shared.reload_successful = successful
+
+    def snapshot(self) -> Snapshot:
+        """Everything, frozen."""
+        with self._lock:
+            now = self._clock.monotonic()
+            return Snapshot(
+                self._clock.wall(),
+                now,
+                tuple(
+                    replace(entry.view, running=None if entry.began is None else now - entry.began)
+                    for entry in self._shared.entries.values()
+                ),
+                dict(self._shared.errors),
+                self._shared.reload_successful,
+            )

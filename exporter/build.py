@@ -1,0 +1,140 @@
+"""From a configuration to a node: which sources, which checks, how often."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from exporter.board import Timing
+from exporter.checks import CHECKS, Parts
+from exporter.checks.infiniband import Settings
+from exporter.clock import Clock
+from exporter.config import Config
+from exporter.hardware.base import Hardware
+from exporter.hardware.files import Files, raise_descriptor_limit
+from exporter.hardware.host import PsutilHost
+from exporter.hardware.scenarios import END, SCENARIOS
+from exporter.hardware.simulated import EPOCH, open_simulation
+from exporter.hardware.sysfs import Selection, SysfsPorts
+from exporter.model import Role, UserError
+from exporter.node import Node, Plan
+from exporter.rails import NicRule, ignored
+from exporter.state import State
+
+
+@dataclass(slots=True)
+class ReplayClock:
+    """A scenario's own time, moved by hand."""
+
+    elapsed: float = 0.0
+
+    def clock(self) -> Clock:
+        """The same time as a Clock."""
+        return Clock(wall=lambda: EPOCH + self.elapsed, monotonic=lambda: self.elapsed)
+
+
+def rules(config: Config) -> tuple[NicRule, ...]:
+    """`nics:` as the core knows it."""
+    return tuple(NicRule(nic.match, nic.role, nic.rail, nic.leaf or "", nic.cage or "") for nic in config.nics)
+
+
+def selection(config: Config) -> Selection:
+    """Which devices may be touched."""
+    ports = config.checks.infiniband
+    return Selection(ports.include, ports.exclude, ports.vendor_counters, partial(ignored, rules(config)))
+
+
+class Sources(Protocol):
+    """Opens what a node reads."""
+
+    def open(self, config: Config) -> Hardware:
+        """The sources, by this configuration."""
+
+    def renew(self) -> None:
+        """Share nothing with what was opened before: a run may hang in it."""
+
+
+class Machine:
+    """This machine, or a recorded tree of another, by `paths`. Descriptors outlive a new configuration."""
+
+    def __init__(self) -> None:
+        self._files = Files(raise_descriptor_limit())
+
+    def open(self, config: Config) -> Hardware:
+        """See Sources."""
+        paths = config.paths
+        ports = SysfsPorts(paths.sysfs, paths.proc, selection(config), self._files)
+        return Hardware(ports, PsutilHost(paths.proc))
+
+    def renew(self) -> None:
+        """See Sources."""
+        self._files = Files(raise_descriptor_limit())
+
+
+class Simulated:
+    """A scenario, each time anew in a folder under `root`."""
+
+    def __init__(self, name: str, root: Path, elapsed: Callable[[], float]) -> None:
+        scenario = SCENARIOS.get(name)
+        if scenario is None:
+            raise UserError(f"--simulate: no scenario {name!r}; `--simulate help` lists them")
+        self._scenario = scenario
+        self._root = root
+        self._elapsed = elapsed
+        self._opened = 0
+
+    def open(self, config: Config) -> Hardware:
+        """See Sources."""
+        self._opened += 1
+        return open_simulation(self._scenario, self._root / str(self._opened), selection(config), self._elapsed)
+
+    def renew(self) -> None:
+        """See Sources: nothing is shared."""
+
+
+def build_node(config: Config, hardware: Hardware, state: State, clock: Clock) -> Node:
+    """The node with every check that is enabled."""
+    expected: Mapping[Role, float | None] = {
+        Role.COMPUTE: config.expect.compute.rate,
+        Role.STORAGE: config.expect.storage.rate,
+    }
+    settings = Settings(rules(config), {role: rate for role, rate in expected.items() if rate is not None})
+    parts = Parts(hardware, settings, state.rails, state.remember)
+    plans = {
+        name: Plan(CHECKS[name](parts), Timing(check.interval, check.deadline), required=check.enabled is True)
+        for name, check in config.checks.named().items()
+        if check.enabled is not False
+    }
+    return Node(plans, clock)
+
+
+def polled_once(config: Config, scenario: str | None) -> Node:
+    """A node after one round of its checks; a simulated one after the scenario's whole history."""
+    if scenario is None:
+        state = State(config.paths.state)
+        try:
+            node = build_node(config, Machine().open(config), state, Clock())
+            node.turn(node.plans)
+        finally:
+            state.close()
+        return node
+    replay = ReplayClock()
+    with tempfile.TemporaryDirectory(prefix="eastwest-") as root:
+        sources = Simulated(scenario, Path(root), lambda: replay.elapsed)
+        node = build_node(config, sources.open(config), State(None), replay.clock())
+        for moment, names in _turns(node):
+            replay.elapsed = moment
+            node.turn(names)
+    return node
+
+
+def _turns(node: Node) -> Iterator[tuple[float, list[str]]]:
+    """When which checks are due, from the beginning of a scenario to its end."""
+    due: dict[float, list[str]] = {}
+    for name, plan in node.plans.items():
+        interval = plan.timing.interval
+        for count in range(int(END // interval) + 1):
+            due.setdefault(END - count * interval, []).append(name)
+    yield from sorted(due.items())

@@ -1,0 +1,26 @@
+"""Every check there is. To add one: write its module, and add its line to CHECKS."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from exporter.checks.base import Check
+from exporter.checks.host import HostCheck
+from exporter.checks.infiniband import InfinibandCheck, Settings
+from exporter.hardware.base import Hardware
+from exporter.rails import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a check may be made of: `remember` keeps the memory of ports across restarts."""
+
+    hardware: Hardware
+    ports: Settings
+    memory: Memory
+    remember: Callable[[Memory], None]
+
+
+CHECKS: Mapping[str, Callable[[Parts], Check]] = {
+    "host": lambda parts: HostCheck(parts.hardware.host),
+    "infiniband": lambda parts: InfinibandCheck(parts.hardware.ports, parts.ports, parts.memory, parts.remember),
+}

@@ -1,0 +1,47 @@
+"""What a check is, and what one run of it says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from exporter.metrics import Sample
+from exporter.model import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """One link as people see it; rates in bytes/s, None where unknown.
+
+    `expected` is what like ports run at. `receive` and `transmit` are over the last interval, `utilisation` is
+    the busier of them relative to `rate`. `moved` names the error and congestion counters that grew since the
+    last poll, with how far; `notes` is what is worth saying of the link in words.
+    """
+
+    subject: str
+    role: str
+    rail: str
+    state: str
+    rate: float | None
+    expected: float | None
+    receive: float | None
+    transmit: float | None
+    utilisation: float | None
+    moved: Sequence[tuple[str, int]]
+    notes: Sequence[str]
+    facts: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one run of a check says."""
+
+    samples: tuple[Sample, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    links: tuple[LinkRow, ...] = ()
+
+
+class Check(Protocol):
+    """One subject. A run reads the hardware once and says what that means."""
+
+    def run(self, now: float) -> Report:
+        """Read and judge; `now` is monotonic seconds. Raises Unavailable or SourceError, nothing else."""

@@ -1,0 +1,210 @@
+"""The configuration: strict, frozen models of one YAML file. What is not known is an error, everything optional."""
+
+import re
+import socket
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from exporter.checks import CHECKS
+from exporter.model import Role, UserError
+from exporter.quantities import Address, Duration, Rate, address
+from exporter.yaml_file import Ambiguous, read_yaml
+
+MAX_TIMEOUT = 5.0
+_GLOB = re.compile(r"[\w.:,@+*?\[\]!-]+")
+
+
+def _glob(value: Any) -> str:
+    if not isinstance(value, str) or not _GLOB.fullmatch(value):
+        raise ValueError("a glob on names is needed, such as mlx5_* or mlx5_[0-7]")
+    return value
+
+
+def _switch(value: Any) -> Any:
+    if value not in (True, False, "auto") or isinstance(value, int) != isinstance(value, bool):
+        raise ValueError("true, false or auto is needed")
+    return value
+
+
+Glob = Annotated[str, BeforeValidator(_glob)]
+Name = Annotated[str, Field(min_length=1, max_length=128)]
+Switch = Annotated[bool | Literal["auto"], BeforeValidator(_switch)]
+Interval = Annotated[Duration, Field(ge=1, le=3600)]
+Timeout = Annotated[Duration, Field(gt=0, le=60)]
+
+
+class Model(BaseModel):
+    """Unknown keys are errors, nothing is converted silently, nothing changes after."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_section(cls, value: Any) -> Any:
+        """A section whose keys are all commented out reads as null: the defaults."""
+        return {} if value is None else value
+
+
+class NodeConfig(Model):
+    """What this node is called."""
+
+    name: Name | None = None
+    """Default: the host name."""
+    labels: dict[Name, Name] = Field(default_factory=dict)
+    """`rack` is shown in eastwest_node_info."""
+
+    @model_validator(mode="after")
+    def _known_labels(self) -> Self:
+        if unknown := sorted(set(self.labels) - {"rack"}):
+            raise ValueError(f"labels: only rack is known, not {', '.join(unknown)}")
+        return self
+
+
+class NicConfig(Model):
+    """What the operator says of NICs; the first entry that matches a device counts."""
+
+    match: Glob
+    """A glob on device names."""
+    role: Annotated[Role, Field(strict=False)]
+    """compute (East-West), storage, management, or ignore (never opened)."""
+    rail: int | None = Field(default=None, ge=0, le=255)
+    """The rail of a compute NIC; default: numbered in PCI order, and remembered."""
+    leaf: Name | None = None
+    """The leaf switch it hangs on."""
+    cage: Name | None = None
+    """The transceiver cage it shares with a twin port."""
+
+    @model_validator(mode="after")
+    def _one_rail(self) -> Self:
+        if self.rail is not None and self.role is not Role.COMPUTE:
+            raise ValueError("rail: only a compute NIC has a rail")
+        return self
+
+
+class PathsConfig(Model):
+    """Where the machine is read, and what outlives a restart is kept."""
+
+    sysfs: Annotated[Path, Field(strict=False)] = Path("/sys")
+    proc: Annotated[Path, Field(strict=False)] = Path("/proc")
+    state: Annotated[Path, Field(strict=False)] = Path("/var/lib/eastwest")
+    """If it can't be written, that is said once and the state is kept in memory."""
+
+
+class LogConfig(Model):
+    """What is said on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+class WebConfig(Model):
+    """Where the daemon is asked."""
+
+    listen: Address = address("0.0.0.0:10428")
+    """`host:port`; port 0 takes a free one and logs it."""
+
+
+class CheckConfig(Model):
+    """One check."""
+
+    enabled: Switch = "auto"
+    """auto: where there is such hardware; true: and it is a failure where there is none."""
+    interval: Interval = 15.0
+    timeout: Timeout | None = None
+    """A run that takes longer has failed; default: the interval, at most 5s."""
+
+    @property
+    def deadline(self) -> float:
+        """Seconds a run may take."""
+        return self.timeout if self.timeout is not None else min(self.interval, MAX_TIMEOUT)
+
+
+class InfinibandConfig(CheckConfig):
+    """Ports of RDMA devices."""
+
+    interval: Interval = 5.0
+    include: tuple[Glob, ...] = Field(default=(), strict=False)
+    """Globs on device names; empty: all. Applied before anything is opened."""
+    exclude: tuple[Glob, ...] = Field(default=(), strict=False)
+    vendor_counters: tuple[Glob, ...] = Field(default=(), strict=False)
+    """Globs on the names of counter files that have no metric of their own."""
+
+
+class ChecksConfig(Model):
+    """Every check."""
+
+    infiniband: InfinibandConfig = InfinibandConfig()
+    host: CheckConfig = CheckConfig()
+
+    def named(self) -> dict[str, CheckConfig]:
+        """The checks by name, in the order of the table."""
+        return {name: getattr(self, name) for name in CHECKS}
+
+
+class ExpectConfig(Model):
+    """What the node should have; null: learnt from like devices."""
+
+    rate: Rate | None = None
+    """Of every port of this role."""
+
+
+class ExpectationsConfig(Model):
+    """What the node should have, by role."""
+
+    compute: ExpectConfig = ExpectConfig()
+    storage: ExpectConfig = ExpectConfig()
+
+
+class Config(Model):
+    """The whole file."""
+
+    node: NodeConfig = NodeConfig()
+    nics: tuple[NicConfig, ...] = Field(default=(), strict=False)
+    paths: PathsConfig = PathsConfig()
+    log: LogConfig = LogConfig()
+    web: WebConfig = WebConfig()
+    checks: ChecksConfig = ChecksConfig()
+    expect: ExpectationsConfig = ExpectationsConfig()
+
+    @property
+    def node_name(self) -> str:
+        """The configured name, else the host's."""
+        return self.node.name or socket.gethostname()
+
+
+def load(path: Path | None) -> Config:
+    """The configuration in a file, or the defaults. Raises UserError with a line for every mistake."""
+    if path is None:
+        return Config()
+    document = read_yaml(path)
+    try:
+        return Config.model_validate({} if document is None else document)
+    except ValidationError as error:
+        raise UserError("\n".join(f"{path}: {_mistake(detail)}" for detail in error.errors())) from error
+
+
+_SHORT = {
+    "extra_forbidden": "no such key",
+    "missing": "is needed",
+    "tuple_type": "a list is needed",
+    "model_type": "a mapping of keys is needed",
+    "dict_type": "a mapping of keys is needed",
+    "path_type": "a path is needed",
+}
+
+
+def _mistake(detail: ErrorDetails) -> str:
+    """`checks.infiniband.interval: a duration with its unit is needed, ... (got 5)`."""
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
+    got = detail["input"]
+    if isinstance(got, Ambiguous):
+        what = f"`{got}` may mean a boolean or a word: write true or false, or quote it"
+    elif detail["type"] in _SHORT:
+        what = _SHORT[detail["type"]]
+    else:
+        message = detail["msg"].removeprefix("Value error, ")
+        what = message if isinstance(got, dict | list) else f"{message} (got {got!r})"
+    return f"{where}: {what}" if where else what

@@ -1,0 +1,1 @@
+"""Everything that touches the machine, one file a source. Knows no check, no metric, no threshold."""

@@ -1,0 +1,253 @@
+"""The simulated nodes: what each has, what is wrong with it, and a sentence that says so.
+
+Values are synthetic, of the kind that real nodes show. Time `t` is in seconds; a one-shot command ends at
+`END`, a daemon begins there and goes on.
+"""
+
+import errno
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+END = 900.0
+"""Seconds of history that a scenario has before a daemon starts."""
+Value = str | int | Callable[[float], str | int]
+"""A file's content: fixed, or a function of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """One device with one port. `rate` is the text of ports/1/rate, `load` the mean utilisation."""
+
+    device: str
+    pci: str
+    netdev: str = ""
+    driver: str = "mlx5_core"
+    hca_type: str = "MT4129"
+    board_id: str = "MT_0000000838"
+    firmware: str = "28.41.1000"
+    link_layer: str = "InfiniBand"
+    rate: str = "400 Gb/sec (4X NDR)"
+    speed: int = 400_000
+    load: float = 0.35
+    pma: bool = True
+    numa: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The read fails with this errno from `since` on."""
+
+    errno: int
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """The read never comes back from `since` on."""
+
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A node. `changes` are files that differ from a healthy one's; `failures` are reads that go wrong.
+
+    Paths are relative to `class/infiniband`; a failure whose path ends in `/` stands for everything below.
+    `remarkable` is the port that the scenario is about.
+    """
+
+    sentence: str
+    nics: tuple[Nic, ...]
+    changes: Mapping[str, Value] = field(default_factory=dict)
+    failures: Mapping[str, Fail | Hang] = field(default_factory=dict)
+    remarkable: str = ""
+
+
+COMPUTE = ("mlx5_0", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_9", "mlx5_10", "mlx5_11")
+"""The compute devices of a DGX H100, in rail order: a rail is not the number in the name."""
+_SLOTS = ("18", "40", "4f", "5e", "9a", "c0", "ce", "dc")
+
+
+def _port(device: str, file: str) -> str:
+    return f"{device}/ports/1/{file}"
+
+
+def _dgx() -> tuple[Nic, ...]:
+    compute = tuple(
+        Nic(device, f"0000:{slot}:00.0", f"ibp{int(slot, 16)}s0", numa=int(slot > "80"))
+        for device, slot in zip(COMPUTE, _SLOTS, strict=True)
+    )
+    storage = replace(compute[0], board_id="MT_0000000892", load=0.04, numa=0)
+    return (
+        *compute,
+        replace(storage, device="mlx5_1", pci="0000:29:00.0", netdev="ibp41s0"),
+        replace(storage, device="mlx5_7", pci="0000:aa:00.0", netdev="ibp170s0", numa=1),
+        replace(
+            storage,
+            device="mlx5_2",
+            pci="0000:29:00.1",
+            netdev="enp41s0f1np1",
+            link_layer="Ethernet",
+            rate="100 Gb/sec (4X EDR)",
+            speed=100_000,
+            load=0.01,
+        ),
+    )
+
+
+def _roce() -> tuple[Nic, ...]:
+    return tuple(
+        replace(nic, link_layer="Ethernet", netdev=f"gpu{rail}rdma0") if rail < len(COMPUTE) else nic
+        for rail, nic in enumerate(_dgx())
+    )
+
+
+def _efa() -> tuple[Nic, ...]:
+    return tuple(
+        Nic(
+            f"rdmap{bus}s{slot}",
+            f"0000:{bus:02x}:{slot:02x}.0",
+            driver="efa",
+            hca_type="",
+            board_id="",
+            firmware="",
+            link_layer="Unknown",
+            rate="100 Gb/sec (4X EDR)",
+            pma=False,
+            load=0.5,
+        )
+        for bus in (79, 96, 113, 130)
+        for slot in (27, 28)
+    )
+
+
+def _limited() -> tuple[Nic, ...]:
+    bridges = tuple(
+        Nic(f"mlx5_{12 + index}", f"0000:05:00.{index}", board_id="MT_0000001119", load=0.0) for index in range(4)
+    )
+    return (*_dgx(), *bridges)
+
+
+def _no_pma() -> tuple[Nic, ...]:
+    iwarp = Nic(
+        "i40iw0",
+        "0000:1a:00.0",
+        "eno1",
+        driver="i40iw",
+        hca_type="I40IW",
+        board_id="",
+        firmware="0.2",
+        link_layer="Ethernet",
+        rate="10 Gb/sec (4X SDR)",
+        speed=10_000,
+        load=0.0,
+    )
+    return (*_dgx(), iwarp)
+
+
+def _linear(base: int, per_second: float) -> Callable[[float], int]:
+    return lambda t: base + int(t * per_second)
+
+
+def _down_for(seconds: float, every: float) -> Callable[[float], bool]:
+    return lambda t: t % every < seconds and t >= every
+
+
+def _flapping(device: str) -> Mapping[str, Value]:
+    """Down for 20 s of every 3 minutes."""
+    down = _down_for(20, 180)
+    return {
+        _port(device, "state"): lambda t: "1: DOWN" if down(t) else "4: ACTIVE",
+        _port(device, "phys_state"): lambda t: "2: Polling" if down(t) else "5: LinkUp",
+        _port(device, "rate"): lambda t: "10 Gb/sec (4X SDR)" if down(t) else "400 Gb/sec (4X NDR)",
+        _port(device, "counters/link_downed"): lambda t: int(t // 180),
+    }
+
+
+def _saturated() -> Mapping[str, Value]:
+    """What a node looks like that nobody has cleared since it was built."""
+    stuck: dict[str, Value] = {_port("mlx5_3", "counters/link_downed"): 255}
+    for device in COMPUTE:
+        stuck[_port(device, "counters/excessive_buffer_overrun_errors")] = 15
+        stuck[_port(device, "counters/port_xmit_wait")] = 4_294_967_295
+    return stuck
+
+
+def _congested() -> Mapping[str, Value]:
+    """An incast: this node's rails receive marked packets and are asked to slow down."""
+    grown: dict[str, Value] = {}
+    for index, device in enumerate(COMPUTE):
+        hot = 1 + index % 3
+        grown[_port(device, "hw_counters/np_ecn_marked_roce_packets")] = _linear(7_000_000, 9_000 * hot)
+        grown[_port(device, "hw_counters/np_cnp_sent")] = _linear(6_000_000, 4_000 * hot)
+        grown[_port(device, "hw_counters/rp_cnp_handled")] = _linear(5_000_000, 3_500 * hot)
+        grown[_port(device, "hw_counters/out_of_sequence")] = _linear(800, 2 * hot)
+    return grown
+
+
+def traffic(base: int, per_second: float, phase: float) -> Callable[[float], int]:
+    """A counter of training traffic: it rises at `per_second` on average, in waves of half a minute."""
+    turn = 2 * math.pi / 30
+    return lambda t: base + int(per_second * (t + 0.6 / turn * math.sin(turn * t + phase)))
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "healthy": Scenario("a DGX-like node of 11 ports with nothing wrong", _dgx()),
+    "slow-port": Scenario(
+        "a 400 Gbit/s InfiniBand port that trained one lane of four: 100 Gbit/s, and no error counted",
+        _dgx(),
+        {_port("mlx5_5", "rate"): "100 Gb/sec (1X NDR)"},
+        remarkable="mlx5_5/1",
+    ),
+    "flapping": Scenario(
+        "a port that is down for 20 s of every 3 minutes", _dgx(), _flapping("mlx5_4"), remarkable="mlx5_4/1"
+    ),
+    "symbol-errors": Scenario(
+        "a port with a bad cable: symbol errors and retrainings, the rate unharmed",
+        _dgx(),
+        {
+            _port("mlx5_9", "counters/symbol_error"): _linear(310, 4.0),
+            _port("mlx5_9", "counters/link_error_recovery"): _linear(2, 0.02),
+            _port("mlx5_9", "counters/port_rcv_errors"): _linear(40, 0.5),
+        },
+        remarkable="mlx5_9/1",
+    ),
+    "saturated": Scenario("counters that stuck at their ceilings long ago; nothing is wrong now", _dgx(), _saturated()),
+    "congested": Scenario(
+        "a RoCE node in an incast: ECN marks and CNPs on every rail, no fault", _roce(), _congested()
+    ),
+    "no-pma": Scenario(
+        "an old iWARP device whose counters say `N/A (no PMA)`, beside healthy ports",
+        _no_pma(),
+        {_port("i40iw0", "counters/"): "N/A (no PMA)"},
+    ),
+    "einval": Scenario(
+        "a port whose rate and counters can't be read (EINVAL), beside healthy ones",
+        _dgx(),
+        failures={
+            _port("mlx5_6", "rate"): Fail(errno.EINVAL),
+            _port("mlx5_6", "counters/"): Fail(errno.EINVAL),
+            _port("mlx5_6", "hw_counters/"): Fail(errno.EINVAL),
+        },
+        remarkable="mlx5_6/1",
+    ),
+    "hang": Scenario(
+        "a driver that hangs in a read: the port check never comes back",
+        _dgx(),
+        failures={_port("mlx5_6", "state"): Hang(since=END - 20)},
+        remarkable="mlx5_6/1",
+    ),
+    "roce": Scenario("a node with eight 400 Gbit/s RoCE ports, nothing wrong", _roce()),
+    "efa": Scenario("a cloud node with EFA devices: no PMA, bytes in hw_counters, nothing wrong", _efa()),
+    "limited-pf": Scenario(
+        "four ports that belong to the Fabric Manager and refuse every counter, beside healthy ones",
+        _limited(),
+        failures={
+            _port(f"mlx5_{n}", f"{group}/"): Fail(errno.EINVAL)
+            for n in range(12, 16)
+            for group in ("counters", "hw_counters")
+        },
+    ),
+    "bare": Scenario("a machine with no such hardware at all", ()),
+}

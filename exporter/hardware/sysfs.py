@@ -1,0 +1,288 @@
+"""RDMA ports from a sysfs tree: the machine's own `/sys`, or a recorded or simulated one.
+
+Reading never fails as a whole for one bad file: what does not answer is a Fault beside everything that does.
+"""
+
+import errno
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TypeVar
+
+from exporter.hardware import parse
+from exporter.hardware.device import CounterFile, PortLayout, device, optional, port_layout
+from exporter.hardware.files import Files
+from exporter.hardware.refusals import Refusals
+from exporter.model import ACTIVE, Device, Fault, Port, Ports, SourceError, Unavailable, VendorCounter
+
+Parsed = TypeVar("Parsed")
+SOURCE = "infiniband"
+REFRESH_SECONDS = 60.0
+MAX_PORTS = 16
+"""A switchdev uplink shows a port for each virtual function, hundreds of them."""
+MAX_VENDOR_SERIES = 2000
+GIVE_UP = 3
+"""A group whose first files all answer EINVAL is not asked further in this poll."""
+LIFESPAN_MARGIN = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which devices and extra counters are read: globs on names, applied before anything is opened.
+
+    An empty `include` takes all; `exclude` wins, as does `ignored` (the operator's rules).
+    """
+
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    vendor_counters: Sequence[str] = ()
+    ignored: Callable[[str], bool] = lambda _name: False
+
+    def device(self, name: str) -> bool:
+        """Whether the device may be touched."""
+        included = not self.include or _matches(name, self.include)
+        return included and not _matches(name, self.exclude) and not self.ignored(name)
+
+    def vendor(self, name: str) -> bool:
+        """Whether the counter file is wanted."""
+        return _matches(name, self.vendor_counters)
+
+
+def _matches(name: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+@dataclass(slots=True)
+class _Known:
+    """A device as last found, and when that was."""
+
+    identity: tuple[int, int, int]
+    device: Device
+    found_at: float
+    layouts: dict[int, tuple[object, PortLayout]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one poll gathers besides the ports."""
+
+    faults: list[Fault] = field(default_factory=list)
+    vendor_series: int = 0
+
+    def fault(self, subject: str, reason: str, detail: str) -> None:
+        self.faults.append(Fault(SOURCE, subject, reason, detail))
+
+    def failed(self, subject: str, error: OSError, path: str) -> None:
+        self.fault(subject, errno_name(error), path)
+
+
+def errno_name(error: OSError) -> str:
+    """`einval` for OSError(EINVAL): the reason label of a fault."""
+    return errno.errorcode.get(error.errno or 0, "oserror").lower()
+
+
+@dataclass(slots=True)
+class _Values:
+    """What one port's counter files gave."""
+
+    subject: str
+    counters: dict[str, int] = field(default_factory=dict)
+    saturated: list[str] = field(default_factory=list)
+    vendor: list[VendorCounter] = field(default_factory=list)
+    answered: bool = False
+
+    def take(self, file: CounterFile, value: int, found: _Round) -> None:
+        row = file.row
+        if row is None:
+            found.vendor_series += 1
+            if found.vendor_series <= MAX_VENDOR_SERIES:
+                self.vendor.append(VendorCounter(file.group, parse.text(file.name.encode()), value))
+            return
+        if value == row.ceiling:
+            self.saturated.append(file.name)
+        self.counters[row.name] = self.counters.get(row.name, 0) + value * row.scale
+
+
+class SysfsPorts:
+    """Reads `<root>/class/infiniband`; `proc` is for the default routes. `clock` is monotonic seconds."""
+
+    def __init__(
+        self,
+        root: Path,
+        proc: Path,
+        selection: Selection = Selection(),
+        files: Files | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._root = str(root)
+        self._proc = str(proc)
+        self._selection = selection
+        self._files = files or Files()
+        self._clock = clock
+        self._refusals = Refusals(clock)
+        self._known: dict[str, _Known] = {}
+
+    def read(self) -> Ports:
+        """See hardware.base.PortSource."""
+        base = f"{self._root}/class/infiniband"
+        try:
+            names = [name for name in self._files.names(base) if self._selection.device(name)]
+        except (FileNotFoundError, NotADirectoryError):
+            names = []
+        except OSError as error:
+            raise SourceError(errno_name(error), f"{base}: {error.strerror}") from error
+        for gone in self._known.keys() - set(names):
+            self._forget(f"{base}/{gone}", gone)
+        if not names:
+            raise Unavailable(f"{base}: no RDMA device")
+        found = _Round()
+        ports = tuple(port for name in names for port in self._device(name, f"{base}/{name}", found))
+        if found.vendor_series > MAX_VENDOR_SERIES:
+            found.fault("node", "too_many_series", f"{found.vendor_series} chosen by vendor_counters")
+        return Ports(ports, tuple(found.faults), self._default_route())
+
+    def _device(self, name: str, path: str, found: _Round) -> Iterator[Port]:
+        label = parse.text(name.encode("utf-8", "surrogateescape"))
+        try:
+            known = self._find(name, path)
+            numbers = sorted(int(entry) for entry in self._files.names(f"{path}/ports") if entry.isdecimal())
+        except OSError as error:
+            found.failed(label, error, f"{path}/ports" if name in self._known else path)
+            return
+        if len(numbers) > MAX_PORTS:
+            found.fault(label, "too_many_ports", f"{len(numbers)} ports; the first {MAX_PORTS} are read")
+        for number in numbers[:MAX_PORTS]:
+            layout = self._layout(known, path, number, len(numbers) == 1)
+            yield self._port(known.device, number, layout, found)
+
+    def _find(self, name: str, path: str) -> _Known:
+        """The device under this name, found anew if it is another one or its facts are old."""
+        identity = self._files.identity(path)
+        known = self._known.get(name)
+        if known is not None and known.identity != identity:
+            self._forget(path, name)
+            known = None
+        if known is None or self._clock() - known.found_at >= REFRESH_SECONDS:
+            known = _Known(identity, device(self._files, path), self._clock())
+            self._known[name] = known
+        return known
+
+    def _forget(self, path: str, name: str) -> None:
+        self._files.forget(path)
+        self._refusals.forget(path)
+        self._known.pop(name, None)
+
+    def _layout(self, known: _Known, path: str, number: int, alone: bool) -> PortLayout:
+        port = f"{path}/ports/{number}"
+        identity = tuple(self._identity(f"{port}/{part}") for part in (".", "counters", "counters_ext", "hw_counters"))
+        cached = known.layouts.get(number)
+        if cached is None or cached[0] != identity:
+            self._files.forget(port)
+            layout = port_layout(self._files, self._root, path, number, known.device, alone, self._selection.vendor)
+            cached = known.layouts[number] = (identity, layout)
+        return cached[1]
+
+    def _identity(self, path: str) -> tuple[int, int, int] | None:
+        try:
+            return self._files.identity(path)
+        except OSError:
+            return None
+
+    def _port(self, owner: Device, number: int, layout: PortLayout, found: _Round) -> Port:
+        subject = f"{owner.name}/{number}"
+        state = self._value(f"{layout.path}/state", parse.state, subject, found)
+        physical = self._value(f"{layout.path}/phys_state", parse.state, subject, found)
+        rate = self._value(f"{layout.path}/rate", parse.rate, subject, found) if state == ACTIVE else None
+        negotiated = rate.bytes_per_second if rate else None
+        if state == ACTIVE and layout.link_layer == "Ethernet" and layout.netdev_speed:
+            negotiated = self._netdev_rate(layout.netdev_speed) or negotiated
+        values = _Values(subject)
+        for group in layout.files:
+            values.answered = False
+            self._group(group, layout, values, found)
+        return Port(
+            device=owner,
+            number=number,
+            link_layer=layout.link_layer,
+            state=state,
+            physical_state=physical,
+            rate=negotiated,
+            width=rate.width if rate else None,
+            speed=rate.speed if rate else "",
+            netdev=layout.netdev,
+            slaves=layout.slaves,
+            counters=values.counters,
+            saturated=tuple(values.saturated),
+            vendor=tuple(values.vendor),
+        )
+
+    def _value(self, path: str, parser: Callable[[bytes], Parsed | None], subject: str, found: _Round) -> Parsed | None:
+        """One attribute of a port; None, and a fault, where it does not answer or makes no sense."""
+        if self._refusals.skip(path):
+            return None
+        try:
+            raw = self._files.read(path)
+        except OSError as error:
+            self._unread(error, path, subject, found)
+            return None
+        value = parser(raw)
+        if value is None:
+            found.fault(subject, "not_a_number", f"{path}: {parse.text(raw)!r}")
+        return value
+
+    def _unread(self, error: OSError, path: str, subject: str, found: _Round) -> None:
+        if error.errno == errno.EINVAL:
+            self._refusals.note(path)
+        found.failed(subject, error, path)
+
+    def _netdev_rate(self, path: str) -> float | None:
+        """EINVAL while the netdev is down and -1 where the driver can't tell are both normal."""
+        try:
+            return parse.netdev_rate(self._files.read(path))
+        except OSError:
+            return None
+
+    def _default_route(self) -> frozenset[str]:
+        ipv4 = optional(self._files, f"{self._proc}/net/route")
+        return parse.route_netdevs(ipv4) | parse.route6_netdevs(optional(self._files, f"{self._proc}/net/ipv6_route"))
+
+    def _group(self, group: Sequence[CounterFile], layout: PortLayout, values: "_Values", found: _Round) -> None:
+        """Read one directory's files; a name that an earlier group gave is not read again."""
+        directory = f"{layout.path}/{group[0].group}"
+        if self._refusals.skip(directory):
+            return
+        earlier = frozenset(values.counters)
+        hardware = group[0].group == "hw_counters" and layout.primer != ""
+        primed = -1.0
+        refused = 0
+        for file in group:
+            row = file.row
+            if row is not None and (row.name in earlier or (row.name in values.counters and not row.part)):
+                continue
+            if self._refusals.skip(file.path):
+                continue
+            if hardware and time.monotonic() - primed > layout.lifespan * LIFESPAN_MARGIN:
+                optional(self._files, layout.primer)
+                primed = time.monotonic()
+            try:
+                raw = self._files.read(file.path)
+            except OSError as error:
+                self._unread(error, file.path, values.subject, found)
+                refused += error.errno == errno.EINVAL
+                if refused == GIVE_UP and not values.answered:
+                    self._refusals.note(directory)
+                    return
+                continue
+            values.answered = True
+            if (value := parse.number(raw)) is not None:
+                values.take(file, value, found)
+            else:
+                self._no_number(file.path, raw, values.subject, found)
+
+    def _no_number(self, path: str, raw: bytes, subject: str, found: _Round) -> None:
+        """`N/A (no PMA)`, as kernels before 4.20 say it, is a refusal like EINVAL; anything else is a fault."""
+        if raw.startswith(b"N/A"):
+            self._refusals.note(path)
+        found.fault(subject, "not_a_number", f"{path}: {parse.text(raw)!r}")

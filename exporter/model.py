@@ -1,0 +1,147 @@
+"""What the hardware said, in plain frozen values; and the two errors that are not bugs. Standard library only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class UserError(Exception):
+    """What an operator did wrong: lines that say what and where; the command exits 2."""
+
+
+class Unavailable(Exception):  # noqa: N818 - absence is not an error
+    """This node has no such hardware. Quiet, unless the check was declared `enabled: true`."""
+
+
+class SourceError(Exception):
+    """A whole source is there and could not be read; `reason` becomes a label value."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that should have answered and did not: the rest of the reading stands.
+
+    `reason` is an errno name in lower case (`einval`, `eio`, `enoent`), or `not_a_number`, `too_many_ports`,
+    `too_many_series`; `subject` is a device, or a device and port (`mlx5_1/1`); `detail` names the file.
+    """
+
+    source: str
+    subject: str
+    reason: str
+    detail: str
+
+
+class Role(StrEnum):
+    """What a NIC is for. East-West traffic is `compute`; the rest is North-South."""
+
+    COMPUTE = "compute"
+    STORAGE = "storage"
+    MANAGEMENT = "management"
+    IGNORE = "ignore"
+
+
+ACTIVE = 4
+"""`ports/N/state` of a port that carries data (IBTA PortState)."""
+
+STATES: Mapping[int, str] = {0: "NOP", 1: "DOWN", 2: "INIT", 3: "ARMED", 4: "ACTIVE", 5: "ACTIVE_DEFER"}
+PHYSICAL_STATES: Mapping[int, str] = {
+    1: "Sleep",
+    2: "Polling",
+    3: "Disabled",
+    4: "PortConfigurationTraining",
+    5: "LinkUp",
+    6: "LinkErrorRecovery",
+    7: "Phy Test",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An RDMA device; empty or None where the driver does not say.
+
+    Sources: `/sys/class/infiniband/<name>/{fw_ver,board_id,hca_type,node_guid}`; `driver` is DRIVER= of
+    `device/uevent` (never guessed from the name); `pci_address` is the last part of the resolved `device`
+    link; `numa_node` is `device/numa_node` where it is not -1; `virtual` is True for an SR-IOV virtual function
+    (`device/physfn` exists) and for a software device (no `device` link: rxe, siw).
+    """
+
+    name: str
+    driver: str = ""
+    pci_address: str = ""
+    numa_node: int | None = None
+    board_id: str = ""
+    hca_type: str = ""
+    firmware_version: str = ""
+    node_guid: str = ""
+    virtual: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VendorCounter:
+    """A counter file outside the table, chosen by `vendor_counters`: its directory, file name and raw value."""
+
+    group: str
+    file: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One port of an RDMA device, as read in one poll.
+
+    `state` and `physical_state` are the kernel's numbers. `rate` is bytes/s, None unless the port is ACTIVE and
+    says a rate: `ports/N/rate` x 125,000,000, or for Ethernet the netdev's `speed` x 125,000 where that is
+    positive. `width` is lanes (4 for 4X), `speed` the signalling name (`NDR`). `counters` maps a canonical name
+    (`receive_bytes`, `symbol_errors`, see hardware/counters.py) to its value in base units; what could not be
+    read is not in it. `saturated` lists the counters, by file name, that stand at their ceiling. `slaves` are
+    the netdevs under a bond.
+    """
+
+    device: Device
+    number: int
+    link_layer: str = ""
+    state: int | None = None
+    physical_state: int | None = None
+    rate: float | None = None
+    width: int | None = None
+    speed: str = ""
+    netdev: str = ""
+    slaves: tuple[str, ...] = ()
+    counters: Mapping[str, int] = field(default_factory=dict)
+    saturated: tuple[str, ...] = ()
+    vendor: tuple[VendorCounter, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """The port in a finding or a message: `mlx5_1/1`."""
+        return f"{self.device.name}/{self.number}"
+
+    @property
+    def active(self) -> bool:
+        """Whether the port carries data."""
+        return self.state == ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Every port of the node, in the order of device names, and what could not be read.
+
+    `default_route` holds the netdevs of the default routes (`/proc/net/route`, `/proc/net/ipv6_route`).
+    """
+
+    ports: tuple[Port, ...]
+    faults: tuple[Fault, ...] = ()
+    default_route: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Seconds all CPUs of the host spent since boot, from `/proc/stat`: in all, stolen, and in soft interrupts."""
+
+    total: float
+    steal: float
+    softirq: float

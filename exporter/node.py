@@ -1,0 +1,96 @@
+"""One node: its checks, run in turns. What the schedule starts and a one-shot command calls."""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from threading import Event, Thread
+
+from exporter.board import Board, CheckView, Timing
+from exporter.checks.base import Check
+from exporter.clock import Clock
+from exporter.model import Fault
+from exporter.runner import run_check
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A check, how often and how long it may run, and whether its hardware must be there."""
+
+    check: Check
+    timing: Timing
+    required: bool = False
+
+
+class Node:
+    """Runs each check on a thread of its own, so that one which hangs in a driver holds up nothing else.
+
+    The threads are daemon threads: one that is stuck in the kernel does not keep the process from ending.
+    """
+
+    def __init__(self, plans: Mapping[str, Plan], clock: Clock) -> None:
+        self.plans = plans
+        self.board = Board({name: plan.timing for name, plan in plans.items()}, clock)
+        self._clock = clock
+        self._threads: list[Thread] = []
+        self._said: dict[str, frozenset[tuple[str, str]]] = {}
+        self._failing: dict[str, str] = {}
+
+    def start(self, name: str) -> Event | None:
+        """Begin a run of one check; None where its last run still goes on, else an event for its end."""
+        if not self.board.begin(name):
+            return None
+        done = Event()
+        thread = Thread(target=self._run, args=(name, done), name=f"check-{name}", daemon=True)
+        self._threads = [known for known in self._threads if known.is_alive()] + [thread]
+        thread.start()
+        return done
+
+    def turn(self, names: Iterable[str]) -> None:
+        """One round of checks: begin all, then wait for each until its deadline."""
+        began = time.monotonic()
+        runs = [(self.start(name), self.plans[name].timing.timeout) for name in names]
+        for done, timeout in runs:
+            if done is not None:
+                done.wait(max(0.0, began + timeout - time.monotonic()))
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the runs that go on, at most so long; whether all have ended."""
+        deadline = time.monotonic() + seconds
+        for thread in list(self._threads):
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _run(self, name: str, done: Event) -> None:
+        plan = self.plans[name]
+        run_check(name, plan.check, self.board, self._clock, plan.required)
+        self._say(next(view for view in self.board.snapshot().checks if view.name == name))
+        done.set()
+
+    def _say(self, view: CheckView) -> None:
+        """Log what changed since the last run, and only that: a fault that stays is said once."""
+        outcome = view.outcome
+        if outcome is None:
+            return
+        failing = outcome.message if outcome.status == "failed" else ""
+        if failing != self._failing.get(view.name, ""):
+            log.log(
+                logging.WARNING if failing else logging.INFO,
+                "check=%s: %s",
+                view.name,
+                failing or "works again",
+            )
+            self._failing[view.name] = failing
+        faults = {(fault.subject, fault.reason): fault for fault in outcome.report.faults}
+        before = self._said.get(view.name, frozenset())
+        for subject, reason in sorted(faults.keys() - before):
+            log.warning("check=%s %s", view.name, _describe(faults[subject, reason]))
+        for subject, reason in sorted(before - faults.keys()):
+            log.info("check=%s subject=%s reason=%s: no longer", view.name, subject, reason)
+        self._said[view.name] = frozenset(faults)
+
+
+def _describe(fault: Fault) -> str:
+    return f"subject={fault.subject} reason={fault.reason}: {fault.detail}"

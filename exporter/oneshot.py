@@ -1,0 +1,47 @@
+"""Commands that poll once and end: the same checks through the same runner, without the schedule."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from exporter.build import polled_once
+from exporter.config import load
+from exporter.exposition import Exposition
+from exporter.logs import set_up
+from exporter.model import UserError
+
+
+def metrics(path: Path | None, scenario: str | None, output: Path | None) -> int:
+    """`eastwest metrics`: the exposition text, printed or written to `output`. Raises UserError."""
+    config = load(path)
+    set_up("error" if scenario else config.log.level, config.log.format)
+    node = polled_once(config, scenario)
+    name = "simulated" if scenario and not config.node.name else config.node_name
+    exposition = Exposition(name, config.node.labels.get("rack", ""), process=False)
+    text = exposition.render(node.board.snapshot())
+    if output is None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+    else:
+        write_atomically(output, text)
+    return 0
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `content` beside `path` and rename it over: a reader sees the old file or the new one, never a part.
+
+    Raises UserError. The file can be read by all, as node_exporter needs.
+    """
+    try:
+        descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise UserError(f"--output: {path}: {error.strerror}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), 0o644)
+        Path(beside).replace(path)
+    except OSError as error:
+        Path(beside).unlink(missing_ok=True)
+        raise UserError(f"--output: {path}: {error.strerror}") from error

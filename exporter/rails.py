@@ -1,0 +1,161 @@
+"""Which NICs carry East-West traffic, and on which rail: from the operator's rules, memory, or inference. Pure.
+
+A rail is the n-th compute port of a node; the same rail of every node meets at the same leaf switches. A rail
+number must outlive a dead NIC, or a fault would rename its neighbours: numbers are remembered by PCI address
+(by device name where there is none) and never reused.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from exporter.model import Port, Ports, Role
+
+STORAGE_MIN_RATE = 40e9 / 8
+"""An Ethernet NIC beside the compute NICs is for storage from 40 Gbit/s, for management below."""
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class NicRule:
+    """One entry of `nics:`; the first whose glob matches the device name counts."""
+
+    match: str
+    role: Role
+    rail: int | None = None
+    leaf: str = ""
+    cage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What is known of a port for good: its role, and its rail if that is compute."""
+
+    role: Role
+    rail: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A port's role, its rail (None unless compute), and what the operator said of leaf and cage."""
+
+    role: Role
+    rail: int | None = None
+    leaf: str = ""
+    cage: str = ""
+
+    @property
+    def rail_label(self) -> str:
+        """The rail as a label value."""
+        return "" if self.rail is None else str(self.rail)
+
+
+Memory = Mapping[str, Remembered]
+Subject = tuple[str, int]
+
+
+def first_match(rules: Sequence[NicRule], device: str) -> NicRule | None:
+    """The operator's rule for a device name, or None."""
+    return next((rule for rule in rules if fnmatchcase(device, rule.match)), None)
+
+
+def ignored(rules: Sequence[NicRule], device: str) -> bool:
+    """Whether the operator said to leave this device alone."""
+    rule = first_match(rules, device)
+    return rule is not None and rule.role is Role.IGNORE
+
+
+def assign(reading: Ports, rules: Sequence[NicRule], memory: Memory) -> tuple[Mapping[Subject, Assignment], Memory]:
+    """Give each port its role and rail; returns them, and the memory with what is new.
+
+    A role is the operator's, else the remembered one, else inferred. It is remembered only from a moment in
+    which every kind of NIC had an active port, since the rate of a port that is down is unknown.
+    """
+    by_rule = {key(port): first_match(rules, port.device.name) for port in reading.ports}
+    inferred, firm = infer_roles(reading)
+    roles: dict[str, Role] = {}
+    grown = dict(memory)
+    for port in reading.ports:
+        name = key(port)
+        rule, known = by_rule[name], memory.get(name)
+        roles[name] = rule.role if rule else known.role if known else inferred[name]
+        if rule or (firm and not known):
+            grown[name] = Remembered(roles[name], known.rail if known else None)
+    rails = _number_rails(reading.ports, roles, by_rule, memory)
+    for name, rail in rails.items():
+        if name in grown:
+            grown[name] = Remembered(roles[name], rail)
+    assignments = {}
+    for port in reading.ports:
+        name, rule = key(port), by_rule[key(port)]
+        assignments[port.device.name, port.number] = Assignment(
+            roles[name], rails.get(name), rule.leaf if rule else "", rule.cage if rule else ""
+        )
+    return assignments, grown
+
+
+def infer_roles(reading: Ports) -> tuple[Mapping[str, Role], bool]:
+    """Roles by what the NICs have in common, and whether every kind of NIC had an active port to judge by.
+
+    NICs of one driver, model, board and link layer are one kind. The kind with the most bandwidth in all
+    (ports x fastest port) is compute, on a tie InfiniBand; a NIC with a default route is management; of the
+    rest InfiniBand and fast Ethernet are storage, slow Ethernet is management.
+    """
+    routed = {key(port) for port in reading.ports if _routed(port, reading.default_route)}
+    kinds: dict[tuple[str, ...], list[Port]] = defaultdict(list)
+    for port in reading.ports:
+        if key(port) not in routed:
+            device = port.device
+            kinds[device.driver, device.hca_type, device.board_id, port.link_layer].append(port)
+    rates = {kind: max((port.rate or 0.0 for port in ports), default=0.0) for kind, ports in kinds.items()}
+    compute = max(
+        kinds,
+        key=lambda kind: (rates[kind] * len(kinds[kind]), kind[3] == "InfiniBand", len(kinds[kind]), kind),
+        default=None,
+    )
+    roles = dict.fromkeys(routed, Role.MANAGEMENT)
+    for kind, ports in kinds.items():
+        slow = kind[3] == "Ethernet" and rates[kind] < STORAGE_MIN_RATE
+        role = Role.COMPUTE if kind == compute else Role.MANAGEMENT if slow else Role.STORAGE
+        roles.update({key(port): role for port in ports})
+    return roles, all(any(port.active for port in ports) for ports in kinds.values())
+
+
+def key(port: Port) -> str:
+    """What a port is remembered by: `0000:18:00.0/1`, or `mlx5_0/1` where the PCI address is unknown."""
+    return f"{port.device.pci_address or port.device.name}/{port.number}"
+
+
+def _routed(port: Port, default_route: frozenset[str]) -> bool:
+    return port.netdev in default_route or not default_route.isdisjoint(port.slaves)
+
+
+def _number_rails(
+    ports: Iterable[Port], roles: Mapping[str, Role], by_rule: Mapping[str, NicRule | None], memory: Memory
+) -> Mapping[str, int]:
+    """The operator's number, else the remembered one, else the next after all that were ever given."""
+    compute = sorted((port for port in ports if roles[key(port)] is Role.COMPUTE), key=_order)
+    rails: dict[str, int] = {}
+    for port in compute:
+        name = key(port)
+        rule, known = by_rule[name], memory.get(name)
+        if rule and rule.rail is not None:
+            rails[name] = rule.rail
+        elif known and known.rail is not None:
+            rails[name] = known.rail
+    given = set(rails.values()) | {known.rail for known in memory.values() if known.rail is not None}
+    for port in compute:
+        if key(port) not in rails:
+            number = next(n for n in range(len(given) + 1) if n not in given)
+            rails[key(port)] = number
+            given.add(number)
+    return rails
+
+
+def _order(port: Port) -> tuple[str, list[tuple[int, int | str]], int]:
+    """By PCI address, then by device name with its digits as numbers (mlx5_9 before mlx5_10)."""
+    parts = _DIGITS.split(port.device.name)
+    natural = [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
+    return port.device.pci_address, natural, port.number
