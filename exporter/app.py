@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 
-from exporter.build import Machine, Simulated, Sources, build_node
+from exporter.build import Machine, Simulated, Sources, build_node, node_name
 from exporter.clock import Clock
 from exporter.config import Config, load
 from exporter.exposition import OPENMETRICS, TEXT, Exposition
@@ -36,6 +36,7 @@ class Shown:
     """A node and what renders it; replaced as a whole when the configuration is read again."""
 
     config: Config
+    name: str
     node: Node
     exposition: Exposition
     page: Page
@@ -44,8 +45,9 @@ class Shown:
 class Daemon:
     """Runs the checks at their intervals and answers for them."""
 
-    def __init__(self, path: Path | None, config: Config, sources: Sources, state: State) -> None:
+    def __init__(self, path: Path | None, config: Config, scenario: str | None, sources: Sources, state: State) -> None:
         self._path = path
+        self._scenario = scenario
         self._sources = sources
         self._reloading = Lock()
         self._state = state
@@ -99,8 +101,8 @@ class Daemon:
 
     def _build(self, config: Config) -> Shown:
         node = build_node(config, self._sources.open(config), self._state, Clock())
-        name, rack = config.node_name, config.node.labels.get("rack", "")
-        return Shown(config, node, Exposition(name, rack, process=True), Page(name))
+        name, rack = node_name(config, self._scenario), config.node.labels.get("rack", "")
+        return Shown(config, name, node, Exposition(name, rack, process=True), Page(name))
 
     def _use(self, shown: Shown) -> None:
         self._shown = shown
@@ -131,7 +133,7 @@ class Daemon:
 
     def _node(self, _request: Request) -> Response:
         shown = self._shown
-        body = node_json(shown.node.board.snapshot(), shown.config.node_name, shown.config.node.labels)
+        body = node_json(shown.node.board.snapshot(), shown.name, shown.config.node.labels)
         return Response(body, "application/json")
 
     def _healthz(self, _request: Request) -> Response:
@@ -166,7 +168,7 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
             sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic()))
             state = State(None)
         listener = stack.enter_context(listen(where))
-        daemon = Daemon(path, config, sources, state)
+        daemon = Daemon(path, config, scenario, sources, state)
         asyncio.run(_until_told(daemon, listener))
     return 0
 

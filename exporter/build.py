@@ -1,5 +1,6 @@
 """From a configuration to a node: which sources, which checks, how often."""
 
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,11 @@ class ReplayClock:
     def clock(self) -> Clock:
         """The same time as a Clock."""
         return Clock(wall=lambda: EPOCH + self.elapsed, monotonic=lambda: self.elapsed)
+
+
+def node_name(config: Config, scenario: str | None) -> str:
+    """The configured name, else the host's; a simulated node says that it is one."""
+    return config.node.name or ("simulated" if scenario else socket.gethostname())
 
 
 def rules(config: Config) -> tuple[NicRule, ...]:

@@ -1,7 +1,6 @@
 """The configuration: strict, frozen models of one YAML file. What is not known is an error, everything optional."""
 
 import re
-import socket
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -168,11 +167,6 @@ class Config(Model):
     web: WebConfig = WebConfig()
     checks: ChecksConfig = ChecksConfig()
     expect: ExpectationsConfig = ExpectationsConfig()
-
-    @property
-    def node_name(self) -> str:
-        """The configured name, else the host's."""
-        return self.node.name or socket.gethostname()
 
 
 def load(path: Path | None) -> Config:

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from exporter.build import polled_once
+from exporter.build import node_name, polled_once
 from exporter.config import load
 from exporter.exposition import Exposition
 from exporter.logs import set_up
@@ -17,8 +17,7 @@ def metrics(path: Path | None, scenario: str | None, output: Path | None) -> int
     config = load(path)
     set_up("error" if scenario else config.log.level, config.log.format)
     node = polled_once(config, scenario)
-    name = "simulated" if scenario and not config.node.name else config.node_name
-    exposition = Exposition(name, config.node.labels.get("rack", ""), process=False)
+    exposition = Exposition(node_name(config, scenario), config.node.labels.get("rack", ""), process=False)
     text = exposition.render(node.board.snapshot())
     if output is None:
         sys.stdout.buffer.write(text)

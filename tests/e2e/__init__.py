@@ -1,0 +1,1 @@
+"""The real process, beside real programs of others."""

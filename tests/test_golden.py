@@ -1,0 +1,75 @@
+"""The whole of /metrics for each scenario, against its golden file: the interface that dashboards rely on."""
+
+import os
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from exporter import __version__
+from exporter.build import polled_once
+from exporter.catalogue import MODULES, declared, markdown
+from exporter.config import Config
+from exporter.exposition import Exposition
+from exporter.hardware.scenarios import SCENARIOS
+
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+QUICK = Config.model_validate({"checks": {"infiniband": {"timeout": "200ms"}, "host": {"timeout": "200ms"}}})
+"""The `hang` scenario is waited for until its deadline."""
+
+
+def rendered(scenario: str, openmetrics: bool = False) -> str:
+    """What `eastwest metrics --simulate` prints, with a version that does not change at a release."""
+    exposition = Exposition("simulated", "", process=False)
+    text = exposition.render(polled_once(QUICK, scenario).board.snapshot(), openmetrics).decode()
+    return text.replace(f'version="{__version__}"', 'version="VERSION"')
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_metrics_match_golden(scenario: str) -> None:
+    got = rendered(scenario)
+    golden = GOLDEN / f"{scenario}.prom"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(got)
+    assert got == golden.read_text()
+
+
+def test_every_golden_file_has_its_scenario() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.prom")} == set(SCENARIOS)
+
+
+@pytest.mark.parametrize("scenario", ["healthy", "einval", "efa", "bare"])
+def test_both_formats_say_the_same(scenario: str) -> None:
+    def series(families: object) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+        assert hasattr(families, "__iter__")
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+    text = series(parse_text(rendered(scenario)))
+    openmetrics = series(parse_openmetrics(rendered(scenario, openmetrics=True)))
+    assert text == openmetrics
+    assert text
+
+
+def test_the_same_scenario_gives_the_same_text_every_time() -> None:
+    assert rendered("flapping") == rendered("flapping")
+
+
+def test_catalogue_is_what_the_docs_hold() -> None:
+    assert (HERE.parent / "docs/metrics.md").read_text() == markdown()
+
+
+def test_every_metric_of_a_golden_file_is_in_the_catalogue() -> None:
+    known = {metric.name for _, module in MODULES for metric in declared(module)}
+    seen = {
+        line.split()[2]
+        for path in GOLDEN.glob("*.prom")
+        for line in path.read_text().splitlines()
+        if line.startswith("# TYPE")
+    }
+    assert seen <= known
