@@ -116,5 +116,5 @@ def node_json(snapshot: Snapshot, node: str, labels: dict[str, str]) -> bytes:
 
 def _links(snapshot: Snapshot) -> list[LinkRow]:
     """Every link, compute rails first, in the order of rails."""
-    links = [link for report in snapshot.reports() for link in report.links]
+    links = [link for report in snapshot.reports() for link in report.links()]
     return sorted(links, key=lambda link: (link.rail == "", int(link.rail or 0), link.role, link.subject))

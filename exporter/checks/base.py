@@ -1,6 +1,6 @@
 """What a check is, and what one run of it says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,7 +37,8 @@ class Report:
 
     samples: tuple[Sample, ...] = ()
     faults: tuple[Fault, ...] = ()
-    links: tuple[LinkRow, ...] = ()
+    links: Callable[[], tuple[LinkRow, ...]] = tuple
+    """What people see; worked out only when somebody looks."""
 
 
 class Check(Protocol):

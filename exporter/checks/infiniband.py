@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from exporter.checks.base import LinkRow, Report
@@ -208,6 +209,9 @@ class Settings:
     expected_rates: Mapping[Role, float] | None = None
 
 
+Assignments = Mapping[tuple[str, int], Assignment]
+
+
 class InfinibandCheck:
     """Reads the ports, and remembers the last reading and the rails. `remember` is called with what is new."""
 
@@ -219,6 +223,7 @@ class InfinibandCheck:
         self._memory = memory
         self._remember = remember
         self._last: tuple[float, Ports] | None = None
+        self._standing: tuple[object, Assignments, Mapping[str, float]] | None = None
 
     def run(self, now: float) -> Report:
         """See checks.base.Check."""
@@ -227,40 +232,66 @@ class InfinibandCheck:
         except Unavailable:
             self._last = None
             raise
-        assignments, self._memory = assign(reading, self._settings.rules, self._memory)
-        self._remember(self._memory)
-        report = judge(reading, assignments, self._settings, self._last, now)
-        self._last = now, reading
-        return report
+        assignments, expected = self._assign(reading)
+        last, self._last = self._last, (now, reading)
+        return Report(
+            tuple(samples(reading, assignments, expected)),
+            reading.faults,
+            partial(links, reading, assignments, expected, last, now),
+        )
+
+    def _assign(self, reading: Ports) -> tuple[Assignments, Mapping[str, float]]:
+        """Roles, rails and expectations; worked out anew only when what they rest on has changed."""
+        basis = (
+            reading.default_route,
+            [(p.device, p.number, p.link_layer, p.state, p.rate, p.netdev, p.slaves) for p in reading.ports],
+        )
+        if self._standing is None or self._standing[0] != basis:
+            assignments, self._memory = assign(reading, self._settings.rules, self._memory)
+            self._remember(self._memory)
+            expected = expected_rates(reading.ports, assignments, self._settings.expected_rates or {})
+            self._standing = basis, assignments, expected
+        return self._standing[1:]
 
 
-Assignments = Mapping[tuple[str, int], Assignment]
+def samples(reading: Ports, assignments: Assignments, expected: Mapping[str, float]) -> list[Sample]:
+    """Everything a reading says in numbers."""
+    found: list[Sample] = []
+    for port in reading.ports:
+        assignment = assignments[port.device.name, port.number]
+        device, number = port.device.name, str(port.number)
+        labels = PortLabels(device, number)
+        rail = RailLabels(device, number, assignment.role.value, assignment.rail_label)
+        found += _state_samples(port, assignment, labels, rail, expected.get(port.subject))
+        counters = port.counters
+        found += [Sample(COUNTERS[name], labels, value) for name, value in counters.items() if name not in BYTES]
+        found += [Sample(metric, rail, counters[name]) for name, metric in BYTES.items() if name in counters]
+        found += [SATURATED(CounterLabels(device, number, file), 1) for file in port.saturated]
+        found += [VENDOR(VendorLabels(device, number, of.group, of.file), of.value) for of in port.vendor]
+    return found
 
 
-def judge(
-    reading: Ports, assignments: Assignments, settings: Settings, last: tuple[float, Ports] | None, now: float
-) -> Report:
-    """What a reading says, beside the reading before it (`last`, with its time). Pure."""
-    kept = [port for port in reading.ports if assignments[port.device.name, port.number].role is not Role.IGNORE]
-    expected = expected_rates(kept, assignments, settings.expected_rates or {})
+def links(
+    reading: Ports,
+    assignments: Assignments,
+    expected: Mapping[str, float],
+    last: tuple[float, Ports] | None,
+    now: float,
+) -> tuple[LinkRow, ...]:
+    """Each port as people see it, beside the reading before it (`last`, with its time)."""
     seconds = now - last[0] if last else 0.0
     before = {port.subject: port for port in last[1].ports} if last else {}
-    samples: list[Sample] = []
-    links = []
-    for port in kept:
-        assignment = assignments[port.device.name, port.number]
-        samples += _samples(port, assignment, expected.get(port.subject))
-        links.append(
-            _link(
-                port,
-                assignment,
-                expected.get(port.subject),
-                before.get(port.subject),
-                seconds,
-                reading.faults,
-            )
+    return tuple(
+        _link(
+            port,
+            assignments[port.device.name, port.number],
+            expected.get(port.subject),
+            before.get(port.subject),
+            seconds,
+            reading.faults,
         )
-    return Report(tuple(samples), reading.faults, tuple(links))
+        for port in reading.ports
+    )
 
 
 def expected_rates(
@@ -294,10 +325,9 @@ def _likeness(port: Port, assignments: Assignments) -> tuple[Role, str, str]:
     return role, port.link_layer, port.device.hca_type
 
 
-def _samples(port: Port, assignment: Assignment, expected: float | None) -> Iterator[Sample]:
-    device, number = port.device.name, str(port.number)
-    labels = PortLabels(device, number)
-    rail = RailLabels(device, number, assignment.role.value, assignment.rail_label)
+def _state_samples(
+    port: Port, assignment: Assignment, labels: PortLabels, rail: RailLabels, expected: float | None
+) -> Iterator[Sample]:
     yield INFO(_info(port, assignment), 1)
     if port.state is not None:
         yield UP(rail, int(port.active))
@@ -308,15 +338,6 @@ def _samples(port: Port, assignment: Assignment, expected: float | None) -> Iter
         yield RATE(rail, port.rate)
     if expected is not None:
         yield EXPECTED_RATE(rail, expected)
-    for name, value in port.counters.items():
-        if (by_rail := BYTES.get(name)) is not None:
-            yield by_rail(rail, value)
-        else:
-            yield COUNTERS[name](labels, value)
-    for file in port.saturated:
-        yield SATURATED(CounterLabels(device, number, file), 1)
-    for vendor in port.vendor:
-        yield VENDOR(VendorLabels(device, number, vendor.group, vendor.file), vendor.value)
 
 
 def _info(port: Port, assignment: Assignment) -> InfoLabels:

@@ -1,7 +1,7 @@
 """What stands still about an RDMA device and its ports: read when it appears, and once a minute."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,21 +43,30 @@ class CounterFile:
 
 
 @dataclass(frozen=True, slots=True)
-class PortLayout:
-    """Where a port's values are.
+class CounterGroup:
+    """The files of one directory, in reading order, and the canonical names they give.
 
-    `files` holds each group's files in reading order; `primer` is the file that renews the driver's cache, and
-    `lifespan` how long that cache is good, in seconds. `slave` netdevs are those under a bond.
+    `primer` is the file that renews the driver's cache ('' where there is none), and `lifespan` how long that
+    cache is good, in seconds.
     """
+
+    directory: str
+    files: tuple[CounterFile, ...]
+    names: frozenset[str]
+    primer: str
+    lifespan: float
+
+
+@dataclass(frozen=True, slots=True)
+class PortLayout:
+    """Where a port's values are; `slaves` are the netdevs under a bond."""
 
     path: str
     link_layer: str
     netdev: str
     slaves: tuple[str, ...]
     netdev_speed: str
-    files: tuple[tuple[CounterFile, ...], ...]
-    primer: str
-    lifespan: float
+    groups: tuple[CounterGroup, ...]
 
 
 def optional(files: Files, path: str) -> bytes:
@@ -110,28 +119,35 @@ def port_layout(  # noqa: PLR0913 - one call site; each is a different fact
     if alone:
         directories["device"] = f"{path}/hw_counters"
     rows = table(known.driver)
-    groups = []
-    for group, directory in directories.items():
-        present = set(names(files, directory))
-        named = rows.get(group, {})
-        chosen = [name for name in sorted(present - named.keys() - GAUGES) if vendor(name)]
-        groups.append(
-            tuple(
-                CounterFile(group, name, f"{directory}/{name}", named.get(name))
-                for name in [*(name for name in named if name in present), *chosen]
-            )
-        )
-    hw_counters = directories["hw_counters"]
-    lifespan = parse.number(optional(files, f"{hw_counters}/lifespan"))
-    primer = f"{hw_counters}/{PRIMER}"
+    groups = [
+        _counter_group(files, group, directory, rows.get(group, {}), vendor) for group, directory in directories.items()
+    ]
     return PortLayout(
         path=port,
         link_layer=parse.text(optional(files, f"{port}/link_layer")),
         netdev=netdev,
         slaves=_slaves(files, sysfs, netdev),
         netdev_speed=f"{sysfs}/class/net/{netdev}/speed" if netdev else "",
-        files=tuple(group for group in groups if group),
-        primer=primer if os.path.lexists(primer) else "",
+        groups=tuple(group for group in groups if group.files),
+    )
+
+
+def _counter_group(
+    files: Files, group: Group, directory: str, rows: Mapping[str, Row], vendor: Callable[[str], bool]
+) -> CounterGroup:
+    """What of a directory is read: of files that say the same, the first; then what `vendor` chooses."""
+    present = set(names(files, directory))
+    taken: dict[str, Row] = {}
+    for name, row in rows.items():
+        if name in present and (row.part or row.name not in {other.name for other in taken.values()}):
+            taken[name] = row
+    chosen = [name for name in sorted(present - rows.keys() - GAUGES) if vendor(name)]
+    lifespan = parse.number(optional(files, f"{directory}/lifespan"))
+    return CounterGroup(
+        directory=directory,
+        files=tuple(CounterFile(group, name, f"{directory}/{name}", rows.get(name)) for name in [*taken, *chosen]),
+        names=frozenset(row.name for row in taken.values()),
+        primer=f"{directory}/{PRIMER}" if PRIMER in present else "",
         lifespan=lifespan / 1000 if lifespan else DEFAULT_LIFESPAN,
     )
 

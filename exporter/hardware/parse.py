@@ -25,10 +25,9 @@ class Rate:
 def number(raw: bytes) -> int | None:
     """A counter: decimal ASCII digits, at most 64 bits. `N/A (no PMA)`, signs and fractions are no number."""
     digits = raw.strip()
-    if not digits.isdigit() or len(digits) > 20:
-        return None
-    value = int(digits)
-    return value if value <= U64_MAX else None
+    if digits.isdigit() and len(digits) <= 20 and (value := int(digits)) <= U64_MAX:
+        return value
+    return None
 
 
 def state(raw: bytes) -> int | None:

@@ -5,14 +5,14 @@ Reading never fails as a whole for one bad file: what does not answer is a Fault
 
 import errno
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
 from exporter.hardware import parse
-from exporter.hardware.device import CounterFile, PortLayout, device, optional, port_layout
+from exporter.hardware.device import CounterFile, CounterGroup, PortLayout, device, optional, port_layout
 from exporter.hardware.files import Files
 from exporter.hardware.refusals import Refusals
 from exporter.model import ACTIVE, Device, Fault, Port, Ports, SourceError, Unavailable, VendorCounter
@@ -91,18 +91,11 @@ class _Values:
     counters: dict[str, int] = field(default_factory=dict)
     saturated: list[str] = field(default_factory=list)
     vendor: list[VendorCounter] = field(default_factory=list)
-    answered: bool = False
 
-    def take(self, file: CounterFile, value: int, found: _Round) -> None:
-        row = file.row
-        if row is None:
-            found.vendor_series += 1
-            if found.vendor_series <= MAX_VENDOR_SERIES:
-                self.vendor.append(VendorCounter(file.group, parse.text(file.name.encode()), value))
-            return
-        if value == row.ceiling:
-            self.saturated.append(file.name)
-        self.counters[row.name] = self.counters.get(row.name, 0) + value * row.scale
+    def take_vendor(self, file: CounterFile, value: int, found: _Round) -> None:
+        found.vendor_series += 1
+        if found.vendor_series <= MAX_VENDOR_SERIES:
+            self.vendor.append(VendorCounter(file.group, parse.text(file.name.encode()), value))
 
 
 class SysfsPorts:
@@ -199,9 +192,8 @@ class SysfsPorts:
         if state == ACTIVE and layout.link_layer == "Ethernet" and layout.netdev_speed:
             negotiated = self._netdev_rate(layout.netdev_speed) or negotiated
         values = _Values(subject)
-        for group in layout.files:
-            values.answered = False
-            self._group(group, layout, values, found)
+        for group in layout.groups:
+            self._group(group, values, found)
         return Port(
             device=owner,
             number=number,
@@ -220,7 +212,7 @@ class SysfsPorts:
 
     def _value(self, path: str, parser: Callable[[bytes], Parsed | None], subject: str, found: _Round) -> Parsed | None:
         """One attribute of a port; None, and a fault, where it does not answer or makes no sense."""
-        if self._refusals.skip(path):
+        if self._refusals and self._refusals.skip(path):
             return None
         try:
             raw = self._files.read(path)
@@ -248,38 +240,53 @@ class SysfsPorts:
         ipv4 = optional(self._files, f"{self._proc}/net/route")
         return parse.route_netdevs(ipv4) | parse.route6_netdevs(optional(self._files, f"{self._proc}/net/ipv6_route"))
 
-    def _group(self, group: Sequence[CounterFile], layout: PortLayout, values: "_Values", found: _Round) -> None:
+    def _group(self, group: CounterGroup, values: _Values, found: _Round) -> None:
         """Read one directory's files; a name that an earlier group gave is not read again."""
-        directory = f"{layout.path}/{group[0].group}"
-        if self._refusals.skip(directory):
-            return
-        earlier = frozenset(values.counters)
-        hardware = group[0].group == "hw_counters" and layout.primer != ""
-        primed = -1.0
+        files: Iterable[CounterFile] = group.files
+        if not values.counters.keys().isdisjoint(group.names):
+            earlier = frozenset(values.counters)
+            files = [file for file in files if file.row is None or file.row.name not in earlier]
+        if self._refusals:
+            if self._refusals.skip(group.directory):
+                return
+            files = [file for file in files if not self._refusals.skip(file.path)]
         refused = 0
-        for file in group:
-            row = file.row
-            if row is not None and (row.name in earlier or (row.name in values.counters and not row.part)):
-                continue
-            if self._refusals.skip(file.path):
-                continue
-            if hardware and time.monotonic() - primed > layout.lifespan * LIFESPAN_MARGIN:
-                optional(self._files, layout.primer)
-                primed = time.monotonic()
-            try:
-                raw = self._files.read(file.path)
-            except OSError as error:
-                self._unread(error, file.path, values.subject, found)
-                refused += error.errno == errno.EINVAL
-                if refused == GIVE_UP and not values.answered:
-                    self._refusals.note(directory)
+        answered = False
+        for file, raw in self._contents(files, group):
+            if isinstance(raw, OSError):
+                self._unread(raw, file.path, values.subject, found)
+                refused += raw.errno == errno.EINVAL
+                if refused == GIVE_UP and not answered:
+                    self._refusals.note(group.directory)
                     return
                 continue
-            values.answered = True
-            if (value := parse.number(raw)) is not None:
-                values.take(file, value, found)
-            else:
+            answered = True
+            value = parse.number(raw)
+            row = file.row
+            if value is None:
                 self._no_number(file.path, raw, values.subject, found)
+            elif row is None:
+                values.take_vendor(file, value, found)
+            else:
+                if value == row.ceiling:
+                    values.saturated.append(file.name)
+                values.counters[row.name] = values.counters.get(row.name, 0) + value * row.scale
+
+    def _contents(
+        self, files: Iterable[CounterFile], group: CounterGroup
+    ) -> Iterator[tuple[CounterFile, bytes | OSError]]:
+        """Read file after file, renewing the driver's cache before it grows old."""
+        read = self._files.read
+        primer, good_for = group.primer, group.lifespan * LIFESPAN_MARGIN
+        primed = -good_for
+        for file in files:
+            if primer and time.monotonic() - primed > good_for:
+                optional(self._files, primer)
+                primed = time.monotonic()
+            try:
+                yield file, read(file.path)
+            except OSError as error:
+                yield file, error
 
     def _no_number(self, path: str, raw: bytes, subject: str, found: _Round) -> None:
         """`N/A (no PMA)`, as kernels before 4.20 say it, is a refusal like EINVAL; anything else is a fault."""
