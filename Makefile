@@ -45,6 +45,7 @@ fmt: dev ## let ruff format and fix
 
 golden: dev ## rewrite the golden files and generated docs; then read the diff
 	$(BIN)/eastwest catalogue > docs/metrics.md
+	$(BIN)/eastwest config reference > docs/configuration.md
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/test_golden.py
 
 e2e: dev ## the real process beside a real Prometheus, promtool, node_exporter

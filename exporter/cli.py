@@ -96,9 +96,15 @@ def _config_flags(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     check = actions.add_parser("check", help="list every mistake of a file, with its path")
     check.add_argument("file", type=Path)
+    actions.add_parser("reference", help="every key, as Markdown").set_defaults(file=None)
 
 
 def _config(args: argparse.Namespace) -> int:
+    if args.file is None:
+        from exporter.reference import markdown
+
+        print(markdown(), end="")
+        return 0
     from exporter.config import load
 
     load(args.file)

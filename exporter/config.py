@@ -87,6 +87,7 @@ class PathsConfig(Model):
     """Where the machine is read, and what outlives a restart is kept."""
 
     sysfs: Annotated[Path, Field(strict=False)] = Path("/sys")
+    """A container shows the host's where it is mounted; a recorded tree works as well."""
     proc: Annotated[Path, Field(strict=False)] = Path("/proc")
     state: Annotated[Path, Field(strict=False)] = Path("/var/lib/eastwest")
     """If it can't be written, that is said once and the state is kept in memory."""
@@ -96,7 +97,9 @@ class LogConfig(Model):
     """What is said on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """debug, info, warning or error."""
     format: Literal["text", "json"] = "text"
+    """text or json: one line an event either way."""
 
 
 class WebConfig(Model):
@@ -112,6 +115,7 @@ class CheckConfig(Model):
     enabled: Switch = "auto"
     """auto: where there is such hardware; true: and it is a failure where there is none."""
     interval: Interval = 15.0
+    """From 1s to 1h."""
     timeout: Timeout | None = None
     """A run that takes longer has failed; default: the interval, at most 5s."""
 
@@ -125,9 +129,11 @@ class InfinibandConfig(CheckConfig):
     """Ports of RDMA devices."""
 
     interval: Interval = 5.0
+    """From 1s to 1h."""
     include: tuple[Glob, ...] = Field(default=(), strict=False)
     """Globs on device names; empty: all. Applied before anything is opened."""
     exclude: tuple[Glob, ...] = Field(default=(), strict=False)
+    """Globs on device names that are never opened; wins over include."""
     vendor_counters: tuple[Glob, ...] = Field(default=(), strict=False)
     """Globs on the names of counter files that have no metric of their own."""
 

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter import __version__
+from exporter import __version__, reference
 from exporter.build import polled_once
 from exporter.catalogue import MODULES, declared, markdown
 from exporter.config import Config
@@ -62,6 +62,10 @@ def test_the_same_scenario_gives_the_same_text_every_time() -> None:
 
 def test_catalogue_is_what_the_docs_hold() -> None:
     assert (HERE.parent / "docs/metrics.md").read_text() == markdown()
+
+
+def test_configuration_reference_is_what_the_docs_hold() -> None:
+    assert (HERE.parent / "docs/configuration.md").read_text() == reference.markdown()
 
 
 def test_every_metric_of_a_golden_file_is_in_the_catalogue() -> None:

@@ -1,0 +1,60 @@
+"""Every key of the configuration, as Markdown: what docs/configuration.md is made of."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from exporter.config import Config
+
+
+def markdown() -> str:
+    """The reference, from the models themselves."""
+    lines = [
+        "# Configuration",
+        "",
+        "Made by `eastwest config reference` from the models in `exporter/config.py`; do not edit by hand.",
+        "",
+        "One YAML file, given by `--config`; every key is optional. Durations (`5s`, `100ms`, `6h`) and rates",
+        "(`400Gbit/s`, `50GB/s`) need their unit. Unknown and repeated keys are errors, and so are unquoted",
+        "yes/no/on/off. `eastwest config check FILE` lists every mistake. SIGHUP reads the file again; a bad one is",
+        "said in the log and in `eastwest_config_last_reload_successful`, and the old one stays in use.",
+        "",
+        "| key | default | meaning |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{key}` | {default} | {meaning} |" for key, default, meaning in _keys(Config, "")]
+    return "\n".join(lines) + "\n"
+
+
+def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
+    for name, field in model.model_fields.items():
+        key = f"{prefix}{name}"
+        inner = _model_of(field.annotation)
+        if inner is None:
+            yield key, _default(field), (field.description or "").replace("\n", " ").replace("|", "\\|")
+        elif field.annotation is inner:
+            yield key, "", (inner.__doc__ or "").strip()
+            yield from _keys(inner, f"{key}.")
+        else:
+            yield f"{key}[]", "none", (inner.__doc__ or "").strip()
+            yield from _keys(inner, f"{key}[].")
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    """The model that a field holds, or holds a list of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_of(part))), None)
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if field.is_required():
+        return "needed"
+    if isinstance(value, tuple):
+        return f"`{value[0]}:{value[1]}`" if value else "none"
+    if isinstance(value, float):
+        return f"`{value:g}s`"
+    return {None: "none", True: "`true`", False: "`false`"}.get(value, f"`{value}`") if value != {} else "none"
