@@ -13,6 +13,8 @@ from exporter.quantities import Address, Duration, Rate, address
 from exporter.yaml_file import Ambiguous, read_yaml
 
 MAX_TIMEOUT = 5.0
+MAX_SHOWN = 40
+"""Characters of a mistaken key or value that are repeated: the file may be a wrong one, with secrets."""
 _GLOB = re.compile(r"[\w.:,@+*?\[\]!-]+")
 
 
@@ -198,7 +200,8 @@ _SHORT = {
 
 def _mistake(detail: ErrorDetails) -> str:
     """`checks.infiniband.interval: a duration with its unit is needed, ... (got 5)`."""
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in detail["loc"]).lstrip(".")
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part[:MAX_SHOWN]}" for part in detail["loc"])
+    where = "".join(parts).lstrip(".")
     got = detail["input"]
     if isinstance(got, Ambiguous):
         what = f"`{got}` may mean a boolean or a word: write true or false, or quote it"
@@ -206,5 +209,5 @@ def _mistake(detail: ErrorDetails) -> str:
         what = _SHORT[detail["type"]]
     else:
         message = detail["msg"].removeprefix("Value error, ")
-        what = message if isinstance(got, dict | list) else f"{message} (got {got!r})"
+        what = message if isinstance(got, dict | list) else f"{message} (got {repr(got)[:MAX_SHOWN]})"
     return f"{where}: {what}" if where else what

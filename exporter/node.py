@@ -83,7 +83,9 @@ class Node:
                 failing or "works again",
             )
             self._failing[view.name] = failing
-        faults = {(fault.subject, fault.reason): fault for fault in outcome.report.faults}
+        faults: dict[tuple[str, str], list[Fault]] = {}
+        for fault in outcome.report.faults:
+            faults.setdefault((fault.subject, fault.reason), []).append(fault)
         before = self._said.get(view.name, frozenset())
         for subject, reason in sorted(faults.keys() - before):
             log.warning("check=%s %s", view.name, _describe(faults[subject, reason]))
@@ -92,5 +94,7 @@ class Node:
         self._said[view.name] = frozenset(faults)
 
 
-def _describe(fault: Fault) -> str:
-    return f"subject={fault.subject} reason={fault.reason}: {fault.detail}"
+def _describe(alike: list[Fault]) -> str:
+    """The first of several faults of one subject and reason, and how many more there are."""
+    first, more = alike[0], len(alike) - 1
+    return f"subject={first.subject} reason={first.reason}: {first.detail}" + (f" (and {more} more)" if more else "")

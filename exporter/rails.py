@@ -71,7 +71,7 @@ def assign(reading: Ports, rules: Sequence[NicRule], memory: Memory) -> tuple[Ma
     """Give each port its role and rail; returns them, and the memory with what is new.
 
     A role is the operator's, else the remembered one, else inferred. It is remembered only from a moment in
-    which every kind of NIC had an active port, since the rate of a port that is down is unknown.
+    which a compute NIC was active, since the rate of a port that is down is unknown.
     """
     by_rule = {key(port): first_match(rules, port.device.name) for port in reading.ports}
     inferred, firm = infer_roles(reading)
@@ -97,11 +97,12 @@ def assign(reading: Ports, rules: Sequence[NicRule], memory: Memory) -> tuple[Ma
 
 
 def infer_roles(reading: Ports) -> tuple[Mapping[str, Role], bool]:
-    """Roles by what the NICs have in common, and whether every kind of NIC had an active port to judge by.
+    """Roles by what the NICs have in common, and whether the compute NICs had an active port to judge by.
 
     NICs of one driver, model, board and link layer are one kind. The kind with the most bandwidth in all
-    (ports x fastest port) is compute, on a tie InfiniBand; a NIC with a default route is management; of the
-    rest InfiniBand and fast Ethernet are storage, slow Ethernet is management.
+    (ports x fastest port) is compute, on a tie InfiniBand; a kind that is down altogether is taken to be as fast
+    as the fastest port of the node. A NIC with a default route is management; of the rest InfiniBand and fast
+    Ethernet are storage, slow Ethernet is management.
     """
     routed = {key(port) for port in reading.ports if _routed(port, reading.default_route)}
     kinds: dict[tuple[str, ...], list[Port]] = defaultdict(list)
@@ -109,7 +110,8 @@ def infer_roles(reading: Ports) -> tuple[Mapping[str, Role], bool]:
         if key(port) not in routed:
             device = port.device
             kinds[device.driver, device.hca_type, device.board_id, port.link_layer].append(port)
-    rates = {kind: max((port.rate or 0.0 for port in ports), default=0.0) for kind, ports in kinds.items()}
+    fastest = max((port.rate for port in reading.ports if port.rate), default=1.0)
+    rates = {kind: max((port.rate for port in ports if port.rate), default=fastest) for kind, ports in kinds.items()}
     compute = max(
         kinds,
         key=lambda kind: (rates[kind] * len(kinds[kind]), kind[3] == "InfiniBand", len(kinds[kind]), kind),
@@ -120,7 +122,7 @@ def infer_roles(reading: Ports) -> tuple[Mapping[str, Role], bool]:
         slow = kind[3] == "Ethernet" and rates[kind] < STORAGE_MIN_RATE
         role = Role.COMPUTE if kind == compute else Role.MANAGEMENT if slow else Role.STORAGE
         roles.update({key(port): role for port in ports})
-    return roles, all(any(port.active for port in ports) for ports in kinds.values())
+    return roles, compute is not None and any(port.active for port in kinds[compute])
 
 
 def key(port: Port) -> str:

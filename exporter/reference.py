@@ -31,10 +31,10 @@ def markdown() -> str:
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
     for name, field in model.model_fields.items():
         key = f"{prefix}{name}"
-        inner = _model_of(field.annotation)
+        inner: type[BaseModel] | None = _model_of(field.annotation)
         if inner is None:
             yield key, _default(field), (field.description or "").replace("\n", " ").replace("|", "\\|")
-        elif field.annotation is inner:
+        elif field.annotation == inner:
             yield key, "", (inner.__doc__ or "").strip()
             yield from _keys(inner, f"{key}.")
         else:

@@ -51,7 +51,7 @@ def test_both_formats_say_the_same(scenario: str) -> None:
         }
 
     text = series(parse_text(rendered(scenario)))
-    openmetrics = series(parse_openmetrics(rendered(scenario, openmetrics=True)))
+    openmetrics = series(parse_openmetrics(rendered(scenario, openmetrics=True)))  # type: ignore[no-untyped-call]  # untyped there
     assert text == openmetrics
     assert text
 
