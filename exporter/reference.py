@@ -1,7 +1,7 @@
 """Every key of the configuration, as Markdown: what docs/configuration.md is made of."""
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -31,15 +31,14 @@ def markdown() -> str:
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
     for name, field in model.model_fields.items():
         key = f"{prefix}{name}"
-        inner: type[BaseModel] | None = _model_of(field.annotation)
+        inner = _model_of(field.annotation)
         if inner is None:
             yield key, _default(field), (field.description or "").replace("\n", " ").replace("|", "\\|")
-        elif field.annotation == inner:
-            yield key, "", (inner.__doc__ or "").strip()
-            yield from _keys(inner, f"{key}.")
-        else:
-            yield f"{key}[]", "none", (inner.__doc__ or "").strip()
-            yield from _keys(inner, f"{key}[].")
+            continue
+        several = get_origin(field.annotation) is tuple
+        of = f"{key}[]" if several else key
+        yield of, "none" if several else "", (inner.__doc__ or "").strip()
+        yield from _keys(inner, f"{of}.")
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:
