@@ -87,7 +87,7 @@ def _load(path: Path, owned: bool) -> Memory:
     """The file's content; one that is corrupt or from a later version is set aside, and said."""
     try:
         return _parse(json.loads(path.read_bytes()))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         log.warning("%s: %s; starting anew", path, error.strerror)

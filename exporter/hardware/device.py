@@ -142,7 +142,7 @@ def _counter_group(
         if name in present and (row.part or row.name not in {other.name for other in taken.values()}):
             taken[name] = row
     chosen = [name for name in sorted(present - rows.keys() - GAUGES) if vendor(name)]
-    lifespan = parse.number(optional(files, f"{directory}/lifespan"))
+    lifespan = parse.number(optional(files, f"{directory}/lifespan")) if "lifespan" in present else None
     return CounterGroup(
         directory=directory,
         files=tuple(CounterFile(group, name, f"{directory}/{name}", rows.get(name)) for name in [*taken, *chosen]),

@@ -1,0 +1,170 @@
+"""What fails beside what works: public bug reports of tools that lost a whole node over one file."""
+
+import errno
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from exporter.hardware.refusals import RETRY_SECONDS
+from exporter.model import Port, SourceError, Unavailable
+from tests.trees import ACTIVE, HEALTHY, Clock, Recorder, by_subject, plant, put, reader
+
+LO_SPEED = Path("/sys/class/net/lo/speed")
+PMA = "ports/1/counters/"
+
+
+def answers_einval(path: Path) -> bool:
+    try:
+        path.read_bytes()
+    except OSError as error:
+        return error.errno == errno.EINVAL
+    return False
+
+
+def complete(port: Port) -> bool:
+    return (port.state, port.rate, len(port.counters)) == (4, 50e9, 5)
+
+
+def test_one_broken_device_of_each_kind_beside_healthy_ones(tmp_path: Path) -> None:
+    if not answers_einval(LO_SPEED):
+        pytest.skip(f"{LO_SPEED} does not answer EINVAL on this machine")
+    refused = plant(
+        tmp_path,
+        {"mlx5_0": HEALTHY, "mlx5_1": HEALTHY, "mlx5_2": HEALTHY, "mlx5_3": HEALTHY, "mlx5_4": {"hca_type": "MT4129"}},
+    )
+    for file in sorted((refused / "mlx5_1").rglob("*")):
+        if file.is_file() and "device" not in file.relative_to(refused / "mlx5_1").parts:
+            file.unlink()
+            file.symlink_to(LO_SPEED)
+    (refused / "mlx5_8").symlink_to("../../nowhere/mlx5_8")
+    put(refused / "mlx5_2" / PMA / "port_rcv_data", "N/A (no PMA)")
+    (refused / "mlx5_3" / PMA / "symbol_error").unlink()
+    (refused / "mlx5_3" / PMA / "symbol_error").mkdir()
+    reading = reader(tmp_path).read()
+    ports = by_subject(reading.ports)
+    assert complete(ports["mlx5_0/1"])
+    assert len(ports["mlx5_2/1"].counters) == len(ports["mlx5_3/1"].counters) == 4
+    assert ports["mlx5_1/1"] == Port(ports["mlx5_1/1"].device, 1)
+    reasons = Counter((fault.subject, fault.reason) for fault in reading.faults)
+    assert reasons == {
+        ("mlx5_1/1", "einval"): 5,  # state, phys_state, and three counters before it gives up
+        ("mlx5_2/1", "not_a_number"): 1,
+        ("mlx5_3/1", "eisdir"): 1,
+        ("mlx5_4", "enoent"): 1,
+        ("mlx5_8", "enoent"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "number", [errno.EINVAL, errno.EIO, errno.ENODEV, errno.EACCES, errno.ETIMEDOUT, errno.EOPNOTSUPP]
+)
+@pytest.mark.parametrize("file", ["state", "phys_state", "rate", "counters/port_xmit_data", "counters/link_downed"])
+def test_an_errno_costs_its_own_value_only(tmp_path: Path, number: int, file: str) -> None:
+    plant(tmp_path, {"mlx5_0": HEALTHY, "mlx5_1": HEALTHY})
+    reading = reader(tmp_path, files=Recorder(errnos={f"mlx5_0/ports/1/{file}": number})).read()
+    ports = by_subject(reading.ports)
+    assert complete(ports["mlx5_1/1"])
+    assert [(fault.subject, fault.reason) for fault in reading.faults] == [
+        ("mlx5_0/1", errno.errorcode[number].lower())
+    ]
+    damaged = ports["mlx5_0/1"]
+    assert [damaged.state, damaged.physical_state, damaged.rate, len(damaged.counters)] == {
+        "state": [None, 5, None, 5],
+        "phys_state": [4, None, 50e9, 5],
+        "rate": [4, 5, None, 5],
+        "counters/port_xmit_data": [4, 5, 50e9, 4],
+        "counters/link_downed": [4, 5, 50e9, 4],
+    }[file]
+
+
+def test_no_class_folder_and_an_empty_one_are_no_hardware(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        reader(tmp_path).read()
+    plant(tmp_path, {})
+    with pytest.raises(Unavailable):
+        reader(tmp_path).read()
+
+
+def test_a_class_folder_that_can_not_be_listed_is_an_error_of_the_source(tmp_path: Path) -> None:
+    class Denied(Recorder):
+        def names(self, path: str) -> list[str]:
+            raise OSError(errno.EACCES, "Permission denied", path)
+
+    with pytest.raises(SourceError) as caught:
+        reader(tmp_path, files=Denied()).read()
+    assert caught.value.reason == "eacces"
+
+
+def test_a_port_that_refuses_every_counter_is_asked_three_times_and_then_hourly(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_0": HEALTHY})
+    files, clock = Recorder(), Clock()
+    files.errnos = {f"counters/{name}": errno.EINVAL for name in ("port_rcv_data", "port_xmit_data", "port_rcv_packets",
+                                                                 "symbol_error", "link_downed")}  # fmt: skip
+    source = reader(tmp_path, files=files, clock=clock)
+
+    def asked() -> int:
+        files.reads.clear()
+        source.read()
+        return sum("/counters/" in path for path in files.reads)
+
+    assert [asked() for _ in range(5)] == [3, 3, 3, 0, 0]
+    clock.now += RETRY_SECONDS - 1
+    assert asked() == 0
+    clock.now += 2
+    assert asked() == 3
+    files.errnos = {}
+    clock.now += RETRY_SECONDS + 1
+    assert asked() == 5
+    assert complete(source.read().ports[0])
+
+
+def test_one_file_that_refuses_is_left_alone_and_the_rest_is_read(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_0": HEALTHY})
+    files = Recorder(errnos={"counters/link_downed": errno.EINVAL})
+    source = reader(tmp_path, files=files)
+    faults = [len(source.read().faults) for _ in range(5)]
+    assert faults == [1, 1, 1, 0, 0]
+    assert sum(path.endswith("link_downed") for path in files.reads) == 3
+    assert len(source.read().ports[0].counters) == 4
+
+
+def test_a_fault_other_than_a_refusal_is_reported_as_long_as_it_lasts(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_0": HEALTHY})
+    source = reader(tmp_path, files=Recorder(errnos={"counters/link_downed": errno.EIO}))
+    assert [len(source.read().faults) for _ in range(5)] == [1] * 5
+
+
+@pytest.mark.parametrize("state", ["1: DOWN", "2: INIT", "3: ARMED", "5: ACTIVE_DEFER"])
+def test_the_rate_of_a_port_that_is_not_active_is_not_even_read(tmp_path: Path, state: str) -> None:
+    plant(tmp_path, {"mlx5_0": {**HEALTHY, "ports/1/state": state, "ports/1/rate": "10 Gb/sec (4X SDR)"}})
+    files = Recorder()
+    (port,) = reader(tmp_path, files=files).read().ports
+    assert (port.rate, port.active) == (None, False)
+    assert not any(path.endswith("/rate") for path in files.reads)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(file=st.sampled_from(sorted([*HEALTHY, "node_guid", "fw_ver"])), content=st.binary(max_size=64))
+def test_arbitrary_bytes_in_any_file_neither_crash_nor_harm_the_other_port(
+    tmp_path: Path, file: str, content: bytes
+) -> None:
+    root = tmp_path / str(len(list(tmp_path.iterdir())))
+    plant(root, {"mlx5_0": {**HEALTHY, file: content}, "mlx5_1": HEALTHY})
+    ports = by_subject(reader(root).read().ports)
+    assert complete(ports["mlx5_1/1"])
+    written = content.strip()
+    for name, value in ports["mlx5_0/1"].counters.items():
+        if file.endswith("port_rcv_data") and name == "receive_bytes":
+            assert value == 4 * int(written)
+        elif value not in (8884894436, 4000, 77, 0, 3):
+            assert value == int(written)
+
+
+def test_active_alone_is_a_port_without_counters(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_0": ACTIVE})
+    reading = reader(tmp_path).read()
+    assert reading.faults == ()
+    assert reading.ports[0].counters == {}
