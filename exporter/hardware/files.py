@@ -7,6 +7,7 @@ Re-reading at offset 0 makes the kernel format a sysfs attribute anew
 import errno
 import os
 import resource
+import weakref
 from collections.abc import Sequence
 
 READ_SIZE = 4096
@@ -37,6 +38,7 @@ class Files:
     def __init__(self, budget: int = 0) -> None:
         self._budget = budget
         self._held: dict[str, int] = {}
+        weakref.finalize(self, _close_all, self._held)
 
     def read(self, path: str) -> bytes:
         """The bytes of one file, at most a page."""
@@ -67,8 +69,7 @@ class Files:
 
     def close(self) -> None:
         """Close everything."""
-        for path in list(self._held):
-            self._drop(path)
+        _close_all(self._held)
 
     @property
     def held(self) -> int:
@@ -90,3 +91,8 @@ class Files:
 
     def _drop(self, path: str) -> None:
         os.close(self._held.pop(path))
+
+
+def _close_all(held: dict[str, int]) -> None:
+    while held:
+        os.close(held.popitem()[1])

@@ -1,0 +1,87 @@
+"""The commands: exit codes, and one line on standard error for a user's mistake."""
+
+import logging
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exporter.cli import main
+from exporter.hardware.scenarios import SCENARIOS
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """A command sets up the process's logging; the tests share one process."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["metrics", "--config", "/nowhere"],
+        ["metrics", "--simulate", "nope"],
+        ["metrics", "--simulate", "bare", "--output", "/nowhere/at/all.prom"],
+        ["config", "check", "/"],
+        ["serve", "--simulate", "bare", "--listen", "nonsense"],
+        ["serve", "--config", "/nowhere"],
+    ],
+    ids=" ".join,
+)
+def test_a_users_mistake_is_one_line_and_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("eastwest: ")
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["nope"], ["metrics", "--nope"], ["config"]])
+def test_bad_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["serve", "metrics"])
+def test_scenarios_are_listed_with_a_sentence_each(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--simulate", "help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(SCENARIOS)
+    assert all(len(line.split()) > 5 for line in lines)
+
+
+def test_bare_is_quiet_and_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["metrics", "--simulate", "bare"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert 'eastwest_check_success{check="infiniband"} 1' in said.out
+    assert "eastwest_port" not in said.out
+
+
+def test_output_is_replaced_in_one_step_and_readable_by_all(tmp_path: Path) -> None:
+    file = tmp_path / "eastwest.prom"
+    file.write_text("old")
+    with file.open() as held:
+        assert main(["metrics", "--simulate", "bare", "--output", str(file)]) == 0
+        assert held.read() == "old"
+    assert file.read_text().startswith("# HELP eastwest_")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_config_check_says_ok_or_every_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "eastwest.yml"
+    file.write_text("node: {name: x}\n")
+    assert main(["config", "check", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: ok\n"
+    file.write_text("nope: 1\nchecks: {host: {interval: 5}}\n")
+    assert main(["config", "check", str(file)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
