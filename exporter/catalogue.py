@@ -3,13 +3,17 @@
 from types import ModuleType
 from typing import Any
 
+import exporter.checks.gpu
 import exporter.checks.host
 import exporter.checks.infiniband
+import exporter.checks.nvlink
 import exporter.exposition
 from exporter.metrics import Metric
 
 MODULES: tuple[tuple[str, ModuleType], ...] = (
     ("Ports (`checks/infiniband.py`)", exporter.checks.infiniband),
+    ("NVLink (`checks/nvlink.py`)", exporter.checks.nvlink),
+    ("GPUs (`checks/gpu.py`)", exporter.checks.gpu),
     ("Host (`checks/host.py`)", exporter.checks.host),
     ("The daemon itself (`exposition.py`)", exporter.exposition),
 )

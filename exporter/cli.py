@@ -112,6 +112,30 @@ def _config(args: argparse.Namespace) -> int:
     return 0
 
 
+def _release_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="F", help="the daemon's configuration file, if it has one")
+    parser.add_argument(
+        "--for", dest="length", default="10m", metavar="TIME", help="how long; default: 10m, 0s ends it at once"
+    )
+
+
+def _release(args: argparse.Namespace) -> int:
+    import time
+
+    from exporter.config import load
+    from exporter.quantities import duration
+    from exporter.release import ask
+
+    try:
+        seconds = duration(args.length)
+    except ValueError as error:
+        raise UserError(f"--for: {error} (got {args.length!r})") from error
+    until = ask(load(args.config).paths.state, seconds)
+    when = time.strftime("%H:%M:%S", time.localtime(until))
+    print(f"the daemon has closed NVML until {when}" if seconds else "the daemon opens NVML again")
+    return 0
+
+
 def _no_flags(_parser: argparse.ArgumentParser) -> None:
     pass
 
@@ -134,6 +158,7 @@ def _list_scenarios() -> int:
 COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Command]] = {
     "serve": ("run the daemon of this node", _serve_flags, _serve),
     "metrics": ("poll every check once and print the metrics", _metrics_flags, _metrics),
+    "release": ("close NVML for a while, for maintenance of the driver or a GPU", _release_flags, _release),
     "demo": ("a simulated node with one slow port, found and shown", _demo_flags, _demo),
     "config": ("look at a configuration file", _config_flags, _config),
     "catalogue": ("every metric, as Markdown", _no_flags, _catalogue),

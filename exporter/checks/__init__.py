@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from exporter.checks.base import Check
+from exporter.checks.gpu import GpuCheck
 from exporter.checks.host import HostCheck
 from exporter.checks.infiniband import InfinibandCheck, Settings
+from exporter.checks.nvlink import NvlinkCheck, NvlinkSettings
 from exporter.hardware.base import Hardware
 from exporter.rails import Memory
 
@@ -18,9 +20,14 @@ class Parts:
     ports: Settings
     memory: Memory
     remember: Callable[[Memory], None]
+    nvlinks: NvlinkSettings
 
 
 CHECKS: Mapping[str, Callable[[Parts], Check]] = {
+    "gpu": lambda parts: GpuCheck(parts.hardware.gpus),
     "host": lambda parts: HostCheck(parts.hardware.host),
-    "infiniband": lambda parts: InfinibandCheck(parts.hardware.ports, parts.ports, parts.memory, parts.remember),
+    "infiniband": lambda parts: InfinibandCheck(
+        parts.hardware.ports, parts.ports, parts.memory, parts.remember, parts.hardware.gpus.numbers
+    ),
+    "nvlink": lambda parts: NvlinkCheck(parts.hardware.gpus, parts.nvlinks),
 }

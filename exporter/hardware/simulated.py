@@ -17,6 +17,7 @@ from exporter.hardware.counters import BITS_32
 from exporter.hardware.files import Files
 from exporter.hardware.parse import BYTES_PER_MEGABIT
 from exporter.hardware.scenarios import END, Fail, Hang, Nic, Scenario, Value, traffic
+from exporter.hardware.simulated_gpus import open_gpus
 from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.model import CpuTimes, Ports
 
@@ -191,7 +192,8 @@ class SimulatedHost:
 def open_simulation(scenario: Scenario, root: Path, selection: Selection, elapsed: Callable[[], float]) -> Hardware:
     """The sources of a simulated node, whose tree is made under `root`."""
     simulation = Simulation(scenario, root, elapsed)
-    return Hardware(SimulatedPorts(simulation, selection, elapsed), SimulatedHost(elapsed))
+    gpus = open_gpus(scenario.gpus, simulation.sysfs, elapsed)
+    return Hardware(SimulatedPorts(simulation, selection, elapsed), SimulatedHost(elapsed), gpus)
 
 
 def elapsed_since(start: float) -> Callable[[], float]:

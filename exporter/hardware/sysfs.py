@@ -4,14 +4,16 @@ Reading never fails as a whole for one bad file: what does not answer is a Fault
 """
 
 import errno
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
 from exporter.hardware import parse
+from exporter.hardware.affinity import GpuFunctions, nearest
 from exporter.hardware.device import CounterFile, CounterGroup, PortLayout, device, optional, port_layout
 from exporter.hardware.files import Files
 from exporter.hardware.refusals import Refusals
@@ -111,6 +113,7 @@ class SysfsPorts:
     ) -> None:
         self._root = str(root)
         self._proc = str(proc)
+        self._gpus = GpuFunctions(root)
         self._selection = selection
         self._files = files or Files()
         self._clock = clock
@@ -158,7 +161,8 @@ class SysfsPorts:
             self._forget(path, name)
             known = None
         if known is None or self._clock() - known.found_at >= REFRESH_SECONDS:
-            known = _Known(identity, device(self._files, path), self._clock())
+            near = nearest(os.path.realpath(f"{path}/device"), self._gpus.paths())
+            known = _Known(identity, replace(device(self._files, path), near_gpus=near), self._clock())
             self._known[name] = known
         return known
 
