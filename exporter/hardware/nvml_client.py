@@ -76,7 +76,8 @@ class NvmlGpus:
         self._failures = 0
         self._strikes = 0
         self._not_before = 0.0
-        self._why = SourceError("worker_died", "the NVML worker has not been started")
+        self._why: SourceError | Unavailable = SourceError("worker_died", "the NVML worker has not been started")
+        self._away = False
         self._known: dict[str, Gpu] = {}
         self._xids: Counter[tuple[str, int]] = Counter()
         self._xids_of_worker: Counter[tuple[str, int]] = Counter()
@@ -121,6 +122,8 @@ class NvmlGpus:
         if means.released():
             raise Unavailable("NVML is released for maintenance")
         worker = self._worker or self._start()
+        if worker is None:
+            return self._all_lost()
         try:
             answer = worker.ask(b"read\n", means.deadline)
         except TimeoutError:
@@ -139,13 +142,15 @@ class NvmlGpus:
             raise self._why from error
         if init != codes.SUCCESS:
             return self._not_opened(init, str(message.get("call", "")))
-        self._failures = 0
         self._judge_access(message["gpus"])
-        if not gpus:
-            raise Unavailable("NVML finds no GPU")
+        if not message["gpus"] and not self._known:
+            self._failed(Unavailable("NVML finds no GPU"))
+            raise self._why
+        self._failures = 0
         return self._told(message, gpus)
 
-    def _start(self) -> Worker:
+    def _start(self) -> Worker | None:
+        """A new worker; None while known GPUs are down for want of a driver. Raises why there can be none now."""
         means = self._means
         if not means.present():
             if self._known:
@@ -153,6 +158,8 @@ class NvmlGpus:
             raise Unavailable(f"no NVML: {_LIBRARY} is not here")
         self._abandoned = [worker for worker in self._abandoned if worker.alive]
         if means.clock() < self._not_before or len(self._abandoned) >= MAX_ABANDONED:
+            if self._away:
+                return None
             raise self._why
         self._worker = means.start()
         return self._worker
@@ -164,9 +171,10 @@ class NvmlGpus:
         if now - self._hung_since >= HUNG_SECONDS:
             self._failed(_hangs())
 
-    def _failed(self, why: SourceError) -> None:
+    def _failed(self, why: SourceError | Unavailable) -> None:
         """Go on without this worker, and wait longer each time until the next."""
         self._shut()
+        self._away = False
         self._why = why
         self._not_before = self._means.clock() + min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
         self._failures = min(self._failures + 1, 10)
@@ -184,16 +192,17 @@ class NvmlGpus:
     def _not_opened(self, code: int, call: str) -> Gpus:
         """NVML could not be opened. A new worker each time: the old one has the old library mapped."""
         why = SourceError(codes.reason(code), f"{call}: {codes.reason(code)}")
-        self._failed(why)
+        no_driver = code == codes.DRIVER_NOT_LOADED and not self._means.functions.paths()
+        absent = not self._known and (code == codes.LIBRARY_NOT_FOUND or no_driver)
+        self._failed(Unavailable(f"no NVML: {why}") if absent else why)
         if code == codes.VERSION_MISMATCH:
             self._strike("the driver was upgraded under this container, whose NVML is the old one")
         elif code == codes.UNKNOWN:
             self._strike("NVML answers nothing but unknown errors")
         if code in codes.GONE and self._known:
-            return self._all_lost(why)
-        if code == codes.LIBRARY_NOT_FOUND or (code == codes.DRIVER_NOT_LOADED and not self._means.functions.paths()):
-            raise Unavailable(f"no NVML: {why}")
-        raise why
+            self._away = True
+            return self._all_lost()
+        raise self._why
 
     def _judge_access(self, gpus: list[Mapping[str, Any]]) -> None:
         """Every GPU unknown at once: in a container, the devices were taken from it (nvidia-container-toolkit#48)."""
@@ -256,9 +265,11 @@ class NvmlGpus:
         same = next((gpu for gpu in silent.values() if gpu.number == index), None)
         return same or Gpu(_free(index, {gpu.number for gpu in taken}), uuid="", up=False)
 
-    def _all_lost(self, why: SourceError) -> Gpus:
+    def _all_lost(self) -> Gpus:
+        """Every known GPU down, for the last reason there was."""
+        reason = self._why.reason if isinstance(self._why, SourceError) else "unavailable"
         gpus = sorted(self._known.values(), key=lambda gpu: gpu.number)
-        faults = tuple(Fault(nvml_message.SOURCE, gpu.subject, why.reason, str(why)) for gpu in gpus)
+        faults = tuple(Fault(nvml_message.SOURCE, gpu.subject, reason, str(self._why)) for gpu in gpus)
         return Gpus(tuple(replace(gpu, xids=self._xids_of(gpu.uuid)) for gpu in gpus), faults)
 
     def _xids_of(self, uuid: str) -> Mapping[int, int] | None:

@@ -139,7 +139,8 @@ class Session:
         try:
             events = self._library.events(session.events)
         except NvmlError as error:
-            self._once(f"Xid errors can't be read: {error}")
+            if error.code not in codes.GONE:
+                self._once(f"Xid errors can't be read: {error}")
             return
         for pointer, xid in events:
             if (uuid := session.pointers.get(pointer)) is not None:

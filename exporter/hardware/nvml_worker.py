@@ -64,7 +64,8 @@ def _stop(_number: int, _frame: object) -> NoReturn:
 
 
 def _listen(requests: "SimpleQueue[bytes | None]") -> None:
-    while request := sys.stdin.buffer.readline():
+    # not sys.stdin: its lock, held here, would stop the interpreter from ending
+    while request := os.read(0, 4096):
         requests.put(request)
     requests.put(None)
     time.sleep(GRACE)
