@@ -173,7 +173,9 @@ class GpuReader:
         """By the newest version of the structure that driver and library know; 0: this GPU has no fabric."""
         while found.fabric:
             try:
-                told: tuple[int, int, int, int] = self._guarded(lambda: self._library.fabric(self._handle, found.fabric))
+                told: tuple[int, int, int, int] = self._guarded(
+                    lambda: self._library.fabric(self._handle, found.fabric)
+                )
             except NvmlError as error:
                 if error.code in (codes.ARGUMENT_VERSION_MISMATCH, codes.FUNCTION_NOT_FOUND, codes.DEPRECATED):
                     missing = error.code == codes.FUNCTION_NOT_FOUND and found.fabric > 1
