@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,10 +131,12 @@ def in_process(config: Config) -> tuple[float, float]:
 
 
 @contextmanager
-def eastwest(config: Path) -> Iterator[Peer]:
+def eastwest(config: Path, environment: Mapping[str, str] | None = None) -> Iterator[Peer]:
     """Our daemon."""
     address = free_address()
-    with running([sys.executable, "-m", "exporter", "serve", "--config", str(config), "--listen", address]) as pid:
+    with running(
+        [sys.executable, "-m", "exporter", "serve", "--config", str(config), "--listen", address], environment
+    ) as pid:
         yield Peer(pid, address, "eastwest_")
 
 
@@ -150,9 +152,9 @@ def node_exporter(sysfs: Path) -> Iterator[Peer]:
 
 
 @contextmanager
-def running(argv: list[str]) -> Iterator[int]:
+def running(argv: list[str], environment: Mapping[str, str] | None = None) -> Iterator[int]:
     """A program for as long as the context lasts."""
-    process = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(argv, stderr=subprocess.DEVNULL, env=environment)
     try:
         yield process.pid
     finally:
