@@ -87,13 +87,15 @@ class NvmlGpus:
         """See hardware.base.GpuSource."""
         if not self._lock.acquire(timeout=self._means.deadline):
             raise _hangs()
+        said: Gpus | SourceError | Unavailable
         try:
-            now = self._means.clock()
-            if self._last is None or not 0 <= now - self._last[0] < SHARED_SECONDS:
+            clock = self._means.clock
+            if self._last is None or not 0 <= clock() - self._last[0] < SHARED_SECONDS:
                 try:
-                    self._last = now, self._read()
+                    said = self._read()
                 except (SourceError, Unavailable) as error:
-                    self._last = now, error
+                    said = error
+                self._last = clock(), said  # when it ended: whoever waited for a hanging call is told at once
             said = self._last[1]
         finally:
             self._lock.release()
