@@ -142,3 +142,23 @@ def test_a_machine_without_nvml_is_quiet(tmp_path: Path, monkeypatch: pytest.Mon
     with serving("--config", str(config)) as daemon:
         eventually(lambda: daemon.value(SUCCESS % "nvlink") == 1)
         assert worker(daemon) is None
+
+
+def test_a_new_configuration_keeps_nvml_open_unless_it_asks_for_other_links(fake: FakeNvml, config: Path) -> None:
+    speed = 'eastwest_nvlink_speed_bytes_per_second{gpu="1",link="17"}'
+    reloaded = 'eastwest_node_info{node="%s",rack=""}'
+    text = config.read_text()
+    with serving("--config", str(config)) as daemon:
+        eventually(lambda: daemon.value(UP) == 1)
+        first = worker(daemon)
+        write(config, f"node: {{name: again}}\n{text}")
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: daemon.value(reloaded % "again"))
+        assert worker(daemon) == first
+        write(config, text.replace("nvlink: {", "nvlink: {per_link: all, "))
+        daemon.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: daemon.value(speed)) == 26.562e9
+        assert worker(daemon) not in (None, first)
+        assert first is not None
+        eventually(lambda: not running(first))
+    assert fake.calls().count("nvmlInitWithFlags -1") == 2
