@@ -21,10 +21,12 @@ from exporter.logs import set_up
 from exporter.model import UserError
 from exporter.node import Node
 from exporter.page import Page, node_json
+from exporter.passwords import Passwords
 from exporter.quantities import address
 from exporter.schedule import Schedule
 from exporter.server import Listener, Request, Response, Route, listen, offers, serve
 from exporter.state import State
+from exporter.web import Web
 
 BEAT_LIMIT = 10.0
 """Seconds without a turn of the schedule's loop after which /healthz says so."""
@@ -45,8 +47,17 @@ class Shown:
 class Daemon:
     """Runs the checks at their intervals and answers for them."""
 
-    def __init__(self, path: Path | None, config: Config, scenario: str | None, sources: Sources, state: State) -> None:
+    def __init__(  # noqa: PLR0913 - the one place where a daemon is put together
+        self,
+        path: Path | None,
+        config: Config,
+        scenario: str | None,
+        sources: Sources,
+        state: State,
+        web: Web | None,
+    ) -> None:
         self._path = path
+        self._web = web
         self._scenario = scenario
         self._sources = sources
         self._reloading = Lock()
@@ -119,6 +130,8 @@ class Daemon:
 
     def _turned(self) -> None:
         self._beat = time.monotonic()
+        if self._web is not None:
+            self._web.refresh()
 
     def _metrics(self, request: Request) -> Response:
         asked = offers(request.accept)
@@ -167,13 +180,14 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
             root = stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-", ignore_cleanup_errors=True))
             sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic()))
             state = State(None)
+        web = Web(config.web.config_file) if config.web.config_file else None
         listener = stack.enter_context(listen(where))
-        daemon = Daemon(path, config, scenario, sources, state)
-        asyncio.run(_until_told(daemon, listener))
+        daemon = Daemon(path, config, scenario, sources, state, web)
+        asyncio.run(_until_told(daemon, listener, web))
     return 0
 
 
-async def _until_told(daemon: Daemon, listener: Listener) -> None:
+async def _until_told(daemon: Daemon, listener: Listener, web: Web | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for told in (signal.SIGTERM, signal.SIGINT):
@@ -181,8 +195,11 @@ async def _until_told(daemon: Daemon, listener: Listener) -> None:
     loop.add_signal_handler(signal.SIGHUP, lambda: Thread(target=daemon.reload, name="reload", daemon=True).start())
     daemon.start()
     host, port = listener.getsockname()[:2]
-    log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+    tls = web.context if web else None
+    shown = f"[{host}]" if ":" in host else host
+    log.info("listening on %s://%s:%d", "https" if tls else "http", shown, port)
+    admit = Passwords(lambda: web.users).status if web else None
     try:
-        await serve(daemon.routes(), listener, stop)
+        await serve(daemon.routes(), listener, stop, tls, admit)
     finally:
         daemon.stop()
