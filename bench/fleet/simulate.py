@@ -1,8 +1,8 @@
 """A fleet with faults we know: pair probes of it, and the truth to judge a verdict by.
 
-Model: a probe between i and j on a rail sees `nominal x min(nic_i, nic_j, path) x noise x congestion`. One session
-probes all rails of two nodes; rounds alternate inside a leaf and across leaves. It is ours and synthetic: real probes
-have warm-up, NUMA and job interference that it does not.
+Model: a probe between i and j on a rail sees `nominal x min(nic_i, nic_j, path) x noise x congestion`. One
+session probes all rails of two nodes; rounds alternate inside a leaf and across leaves. It is ours and
+synthetic: real probes have warm-up, NUMA and job interference that it does not.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How much of the fleet is bad: fractions of NICs, nodes, leaf-rails or pairs; losses are uniform in a range."""
+    """How much of the fleet is bad: fractions of NICs, nodes, leaf-rails or pairs; losses are uniform in a
+    range.
+    """
 
     nic: float = 0.0
     cage: float = 0.0
@@ -49,7 +51,9 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Slow NICs by kind, (node, rail) booleans; leaf-rails with a bad uplink; pair paths as (node, node, rail)."""
+    """Slow NICs by kind, (node, rail) booleans; leaf-rails with a bad uplink; pair paths as (node, node,
+    rail).
+    """
 
     slow: NDArray[np.bool_]
     node: NDArray[np.bool_]
@@ -137,17 +141,19 @@ class Pairs:
 
 
 def measure(
-    state: State, fleet: Fleet, src: Ints, dst: Ints, rail: Ints, time: Floats, rng: np.random.Generator,
-    bursts: NDArray[np.bool_] | None = None,
+    state: State, fleet: Fleet, asked: Pairs, rng: np.random.Generator, bursts: NDArray[np.bool_] | None = None
 ) -> Pairs:
-    """Probe the given pairs once each."""
+    """Probe the pairs of `asked` once each; its rates are not looked at."""
+    src, dst, rail = asked.src, asked.dst, asked.rail
     n = src.size
     ratio = np.minimum(state.transmit[src, rail], state.receive[dst, rail])
     for end in (src, dst):
         ratio = np.where(rng.random(n) < state.duty[end, rail], np.minimum(ratio, state.flicker[end, rail]), ratio)
     leaf_s, leaf_d = state.leaf_of[src], state.leaf_of[dst]
     cross = leaf_s != leaf_d
-    ratio = np.where(cross, np.minimum(ratio, np.minimum(state.uplink[leaf_s, rail], state.uplink[leaf_d, rail])), ratio)
+    ratio = np.where(
+        cross, np.minimum(ratio, np.minimum(state.uplink[leaf_s, rail], state.uplink[leaf_d, rail])), ratio
+    )
     if state.pairs:
         low, high = np.minimum(src, dst), np.maximum(src, dst)
         code = (low * fleet.nodes + high) * fleet.rails + rail
@@ -157,7 +163,7 @@ def measure(
     if bursts is not None:
         busy |= cross & (bursts[leaf_s, rail] | bursts[leaf_d, rail])
     ratio = ratio * np.where(busy, rng.uniform(0.3, 0.9, n), 1) * np.exp(rng.normal(0, fleet.noise, n))
-    return Pairs(time, src, dst, rail, ratio * NOMINAL)
+    return Pairs(asked.time, src, dst, rail, ratio * NOMINAL)
 
 
 def matching(free: Ints, leaf_of: Ints, inside: bool, rng: np.random.Generator) -> tuple[Ints, Ints]:
@@ -176,7 +182,9 @@ def matching(free: Ints, leaf_of: Ints, inside: bool, rng: np.random.Generator) 
 
 
 def probe_rounds(state: State, fleet: Fleet, rng: np.random.Generator) -> Pairs:
-    """Enough rounds that every free NIC has about `fleet.probes` probes; all rails of a session share the partner."""
+    """Enough rounds that every free NIC has about `fleet.probes` probes; all rails of a session share the
+    partner.
+    """
     rounds: list[Pairs] = []
     free = rng.random(fleet.nodes) < fleet.free
     for number in range(fleet.probes):
@@ -189,7 +197,10 @@ def probe_rounds(state: State, fleet: Fleet, rng: np.random.Generator) -> Pairs:
         rails = np.tile(np.arange(fleet.rails), src.size)
         src, dst = np.repeat(src, fleet.rails), np.repeat(dst, fleet.rails)
         bursts = rng.random(state.uplink.shape) < fleet.burst
-        seen = measure(state, fleet, src, dst, rails, np.full(src.size, number * 60.0), rng, bursts)
+        asked = Pairs(np.full(src.size, number * 60.0), src, dst, rails, np.zeros(src.size))
+        seen = measure(state, fleet, asked, rng, bursts)
         rounds.append(seen.of(rng.random(src.size) >= fleet.missing))
-    columns = [np.concatenate([getattr(one, name) for one in rounds]) for name in ("time", "src", "dst", "rail", "rate")]
+    columns = [
+        np.concatenate([getattr(one, name) for one in rounds]) for name in ("time", "src", "dst", "rail", "rate")
+    ]
     return Pairs(*columns)

@@ -15,7 +15,8 @@ MIN_NODES = 3
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """`normal` is the typical healthy rate of each class, in the unit of Probes.rate; NaN where nothing says it.
+    """`normal` is the typical healthy rate of each class, in the unit of Probes.rate; NaN where nothing says
+    it.
 
     `group` numbers the class of each probe; `rail`, `scope` and `engine` say what class it is.
     """
@@ -30,8 +31,9 @@ class Baseline:
 def baseline(probes: Probes, nics: Nics, scope: Ints) -> Baseline:
     """The normal rate of every (rail, scope, tool).
 
-    It is the upper median over NICs of each NIC's best probe, so that many slow probes can't drag it; then moved to
-    the median of the probes that this clears at both ends, since a best probe is better than typical.
+    It is the upper median over NICs of each NIC's best probe, so that many slow probes can't drag it; then
+    moved to the median of the probes that this clears at both ends, since a best probe is better than
+    typical.
     """
     engines = int(probes.engine.max(initial=0)) + 1
     key = (probes.rail * 3 + scope) * engines + probes.engine
@@ -50,8 +52,9 @@ def baseline(probes: Probes, nics: Nics, scope: Ints) -> Baseline:
 
 
 def _upper(nics: Nics, group: Ints, value: Floats, groups: int) -> tuple[Floats, Ints, Ints]:
-    """The best of each NIC in each class it was probed in (of eight or more the second best: a probe shared by two
-    lucky ends must not set the pace), that NIC and that class."""
+    """The best of each NIC in each class it was probed in (of eight or more the second best: a probe shared
+    by two lucky ends must not set the pace), that NIC and that class.
+    """
     both = np.concatenate([nics.src * groups + group, nics.dst * groups + group])
     keys, segment = compact(both, nics.node.size * groups)
     counts = np.bincount(segment, minlength=keys.size)

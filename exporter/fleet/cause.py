@@ -1,7 +1,7 @@
 """Fault, congestion or undecided: by what came with the probes.
 
-A fault's loss is stable in time and does not follow utilisation; congestion's comes and goes with it (CorrOpt, 2017).
-Counters are evidence of a cause, never of a place.
+A fault's loss is stable in time and does not follow utilisation; congestion's comes and goes with it
+(CorrOpt, 2017). Counters are evidence of a cause, never of a place.
 """
 
 import math
@@ -40,26 +40,29 @@ class Reason:
 
 def cause(value: Floats, sigma: float, utilization: Floats, errors: Floats, marks: Floats) -> Reason:
     """Judge one NIC's probes: `value` is log(rate / normal), `sigma` the noise of a probe; NaN is absent."""
-    loss = -value
     with_errors, with_marks = _share(errors), _share(marks)
-    if with_errors >= FOLLOWS and with_marks < FOLLOWS:
+    if with_errors >= FOLLOWS and not with_marks >= FOLLOWS:
         return Reason(Cause.FAULT, f"error counters rose in {percent(with_errors)} of its probes")
     if with_marks >= FOLLOWS and not with_errors > 0:
-        return Reason(Cause.CONGESTION, f"ECN, CNP or pause counters rose in {percent(with_marks)} of its probes, errors did not")
-    steady = _variation(loss, sigma) < STEADY
+        why = f"ECN, CNP or pause counters rose in {percent(with_marks)} of its probes, errors did not"
+        return Reason(Cause.CONGESTION, why)
     known = np.isfinite(utilization)
     if known.sum() >= MIN_CORRELATED:
-        rho = spearman(loss[known], utilization[known])
-        if rho > FOLLOWS:
-            return Reason(Cause.CONGESTION, f"its loss follows utilisation (rank correlation {rho:.2f})")
-        if abs(rho) < IGNORES and steady:
-            return Reason(Cause.FAULT, f"its loss is stable and ignores utilisation (rank correlation {rho:.2f})")
-        return Reason(Cause.UNDECIDED, f"rank correlation with utilisation {rho:.2f}")
-    if loss.size >= MIN_STABLE and steady:
+        return _by_utilization(-value[known], utilization[known], sigma)
+    if value.size < MIN_STABLE:
+        return Reason(Cause.UNDECIDED, f"{value.size} probes say nothing of persistence")
+    if _variation(-value, sigma) < STEADY:
         return Reason(Cause.FAULT, "its loss is stable from probe to probe")
-    if loss.size < MIN_STABLE:
-        return Reason(Cause.UNDECIDED, f"{loss.size} probes say nothing of persistence")
     return Reason(Cause.UNDECIDED, "its loss varies from probe to probe")
+
+
+def _by_utilization(loss: Floats, utilization: Floats, sigma: float) -> Reason:
+    rho = spearman(loss, utilization)
+    if rho > FOLLOWS:
+        return Reason(Cause.CONGESTION, f"its loss follows utilisation (rank correlation {rho:.2f})")
+    if abs(rho) < IGNORES and _variation(loss, sigma) < STEADY:
+        return Reason(Cause.FAULT, f"its loss is stable and ignores utilisation (rank correlation {rho:.2f})")
+    return Reason(Cause.UNDECIDED, f"rank correlation with utilisation {rho:.2f}")
 
 
 def _share(events: Floats) -> float:
@@ -69,8 +72,10 @@ def _share(events: Floats) -> float:
 
 
 def _variation(loss: Floats, sigma: float) -> float:
-    mean = float(loss.mean())
-    return math.sqrt(max(float(loss.var()) - sigma**2, 0.0)) / mean if mean > 0 else math.inf
+    """Coefficient of variation beyond the noise, by medians: one congested probe makes no fault unsteady."""
+    middle = float(np.median(loss))
+    spread = 1.4826 * float(np.median(np.abs(loss - middle)))
+    return math.sqrt(max(spread**2 - sigma**2, 0.0)) / middle if middle > 0 else math.inf
 
 
 def spearman(first: Floats, second: Floats) -> float:

@@ -1,12 +1,12 @@
-"""`eastwest locate` and `eastwest estimate`: flags, and what each runs. Numpy is imported only by a run of locate."""
+"""`eastwest locate` and `eastwest estimate`: flags, and what each runs. Numpy is imported only by a run of
+locate.
+"""
 
 import argparse
 import json
 import math
-import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,8 +15,6 @@ from exporter.model import UserError
 
 LOCATE = "name the slow links of a fleet, from pair measurements you bring"
 ESTIMATE = "what a collective costs in time, and what a slow link adds to each step"
-LONG = 20 << 20
-"""Bytes of input from which reading takes long enough to show progress."""
 
 
 def locate_flags(parser: argparse.ArgumentParser) -> None:
@@ -39,65 +37,41 @@ def run_locate(args: argparse.Namespace) -> int:
 
     Raises UserError on bad input.
     """
-    from exporter.fleet import source, topology
-    from exporter.fleet.document import document
-    from exporter.fleet.findings import findings
-    from exporter.fleet.intake import Intake, Skipped
+    from exporter.fleet.answer import answer  # noqa: PLC0415 - it loads numpy, which nothing else here needs
 
-    skipped = Skipped(strict=args.strict)
-    fabric = topology.read(args.topology, skipped) if args.topology else topology.Topology()
-    intake = Intake(skipped)
-    with _progress(args.pairs) as step:
-        source.read(args.pairs, intake, step)
-    probes = intake.probes()
-    answer = findings(probes, fabric)
-    for line in skipped.lines():
-        sys.stderr.write(f"eastwest: {line}\n")
-    if args.format == "json":
-        sys.stdout.write(document(answer.findings, intake.rows, skipped.count) + "\n")
-        return answer.findings.status
-    from exporter.fleet.heatmap import heatmap
-    from exporter.fleet.text import lines
-
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns
-    picture = heatmap(probes, answer.nics, answer.estimate, width if terminal else 160, terminal)
-    normal = answer.normal if probes.unit else math.nan
-    for line in lines(answer.findings, probes, normal, width if terminal else None, picture):
-        sys.stdout.write(line + "\n")
-    return answer.findings.status
-
-
-@contextmanager
-def _progress(paths: list[Path]) -> Iterator[Callable[[str, int, int], None]]:
-    """How far reading is, on a terminal and for long files only."""
-    if not sys.stderr.isatty() or not any(path.is_file() and path.stat().st_size > LONG for path in paths):
-        yield lambda _name, _done, _size: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading")
-        yield lambda name, done, size: bar.update(task, description=name, completed=done, total=size)
+    return answer(args.pairs, args.topology, args.format, args.strict)
 
 
 def estimate_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `eastwest estimate`."""
     parser.add_argument("--gpus", type=_count, required=True, metavar="N", help="GPUs of the job")
-    parser.add_argument("--bytes", type=_of(units.size), required=True, metavar="SIZE", help="gradients of one GPU: 500MB")
+    parser.add_argument(
+        "--bytes", type=_of(units.size), required=True, metavar="SIZE", help="gradients of one GPU: 500MB"
+    )
     parser.add_argument("--bandwidth", type=_of(units.rate), required=True, metavar="RATE", help="of a link: 400Gbit/s")
     parser.add_argument("--slow-bandwidth", type=_of(units.rate), metavar="RATE", help="of the slow link")
     parser.add_argument("--model", choices=tuple(cost.MODELS), default="ring", help="default: ring")
     parser.add_argument("--gpus-per-node", type=_count, default=8, metavar="N", help="hierarchical; default: 8")
     parser.add_argument(
-        "--nvlink-bandwidth", type=_of(units.rate), default=450e9, metavar="RATE", help="hierarchical; default: 450GB/s"
+        "--nvlink-bandwidth",
+        type=_of(units.rate),
+        default=450e9,
+        metavar="RATE",
+        help="hierarchical; default: 450GB/s",
     )
-    parser.add_argument("--latency", type=_of(units.duration), default=5e-6, metavar="T", help="of a hop, tree; default: 5us")
-    parser.add_argument("--overlap", type=_of(units.duration), default=0.0, metavar="T", help="hidden behind computing: 120ms")
+    parser.add_argument(
+        "--latency", type=_of(units.duration), default=5e-6, metavar="T", help="of a hop, tree; default: 5us"
+    )
+    parser.add_argument(
+        "--overlap", type=_of(units.duration), default=0.0, metavar="T", help="hidden behind computing: 120ms"
+    )
     parser.add_argument("--steps", type=_count, metavar="N", help="also print the sum over N steps")
     parser.add_argument(
-        "--oversubscription", type=_ratio, default=1.0, metavar="R", help="host over uplink capacity; default: 1"
+        "--oversubscription",
+        type=_ratio,
+        default=1.0,
+        metavar="R",
+        help="host over uplink capacity; default: 1",
     )
     parser.add_argument("--uplinks", type=_count, metavar="N", help="of a leaf, for --lost-uplinks")
     parser.add_argument("--lost-uplinks", type=int, default=0, metavar="N", help="of them, how many are down")
@@ -115,7 +89,10 @@ def run_estimate(args: argparse.Namespace) -> int:
     if not 0 <= args.lost_uplinks < uplinks:
         raise UserError(f"--lost-uplinks {args.lost_uplinks}: must be fewer than --uplinks {uplinks}, and at least 0")
     good = cost.shared(args.bandwidth, args.oversubscription, uplinks, 0)
-    slow = min(args.slow_bandwidth or args.bandwidth, cost.shared(args.bandwidth, args.oversubscription, uplinks, args.lost_uplinks))
+    slow = min(
+        args.slow_bandwidth or args.bandwidth,
+        cost.shared(args.bandwidth, args.oversubscription, uplinks, args.lost_uplinks),
+    )
     spent = cost.cost(job, args.model, good, slow)
     if args.format == "json":
         given = {"model": args.model, "gpus": args.gpus, "bytes": args.bytes}
@@ -128,7 +105,8 @@ def run_estimate(args: argparse.Namespace) -> int:
 
 
 def _estimate_lines(args: argparse.Namespace, spent: cost.Cost, slower: bool) -> Iterator[str]:
-    yield f"{args.model}, {args.gpus:,} GPUs, {args.bytes / 1e6:,.6g} MB each: {units.show_seconds(spent.seconds)} a step"
+    size = f"{args.bytes / 1e6:,.6g} MB each"
+    yield f"{args.model}, {args.gpus:,} GPUs, {size}: {units.show_seconds(spent.seconds)} a step"
     if slower:
         yield (
             f"with the slow link: {units.show_seconds(spent.slow_seconds)},"

@@ -1,7 +1,8 @@
 """What a collective costs in time, and what a slow link adds. Pure; standard library only.
 
-Times are those of bandwidth, with no latency but the tree's: a lower bound on real ones. A synchronous collective runs
-at the pace of its slowest link, so one NIC that lost d of its rate makes every GPU wait 1 / (1 - d) as long.
+Times are those of bandwidth, with no latency but the tree's: a lower bound on real ones. A synchronous
+collective runs at the pace of its slowest link, so one NIC that lost d of its rate makes every GPU wait 1 /
+(1 - d) as long.
 """
 
 import math
@@ -42,27 +43,27 @@ def hierarchical(job: Job, bandwidth: float) -> float:
     """Reduce inside the node over NVLink, then one ring for each rail across nodes with a share of the bytes."""
     inside = min(job.per_node, job.gpus)
     nodes = job.gpus / inside
-    return (
-        2 * (inside - 1) / inside * job.size / job.nvlink
-        + 2 * (nodes - 1) / nodes * (job.size / inside) / bandwidth
-    )
+    return 2 * (inside - 1) / inside * job.size / job.nvlink + 2 * (nodes - 1) / nodes * (job.size / inside) / bandwidth
 
 
 MODELS = {"ring": ring, "funnel": funnel, "tree": tree, "hierarchical": hierarchical}
 
 
 def shared(bandwidth: float, oversubscription: float, uplinks: int, lost: int) -> float:
-    """Bytes/s that is left of a port when all its leaf's hosts cross at once over the uplinks that still work.
+    """Bytes/s that is left of a port when all its leaf's hosts cross at once over the uplinks that still
+    work.
 
-    `oversubscription` is host capacity over uplink capacity (1: none). With per-flow hashing the unlucky flow gets
-    less than this mean.
+    `oversubscription` is host capacity over uplink capacity (1: none). With per-flow hashing the unlucky flow
+    gets less than this mean.
     """
     return bandwidth * min(1.0, (uplinks - lost) / (uplinks * oversubscription))
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds a step at the good and at the slow rate, what that adds beyond the overlap, and GPU-seconds idle."""
+    """Seconds a step at the good and at the slow rate, what that adds beyond the overlap, and GPU-seconds
+    idle.
+    """
 
     seconds: float
     slow_seconds: float

@@ -9,7 +9,7 @@ import numpy as np
 from exporter.fleet.levels import SLOW_RATIO, WINDOWS
 from exporter.fleet.locate import BOTH, CLEAR, FAST, INTERMITTENT, SLOW, TRANSMIT, Estimate
 from exporter.fleet.patterns import FLICKER
-from exporter.fleet.probes import CROSS, INTRA, RECENT, Floats, Ints, Nics, Probes
+from exporter.fleet.probes import CROSS, INTRA, RECENT, Bools, Floats, Ints, Nics, Probes
 from exporter.fleet.units import percent, show_rate
 
 ANCHORS = 16
@@ -26,7 +26,7 @@ class Seen:
     probe: Ints
 
     @property
-    def slow(self) -> "np.typing.NDArray[np.bool_]":
+    def slow(self) -> Bools:
         """Which of them were below the certificate."""
         return self.value < FAST
 
@@ -38,7 +38,9 @@ class Witness:
         self.probes, self.nics, self.leaf, self.result = probes, nics, leaf, result
         base = result.base
         known = np.flatnonzero(np.isfinite(base.normal)).tolist()
-        self._normal = {(int(base.rail[k]), int(base.scope[k]), int(base.engine[k])): float(base.normal[k]) for k in known}
+        self._normal = {
+            (int(base.rail[k]), int(base.scope[k]), int(base.engine[k])): float(base.normal[k]) for k in known
+        }
         self._any: dict[int, float] = {}
         for (rail, _, _), normal in self._normal.items():
             self._any.setdefault(rail, normal)
@@ -67,14 +69,16 @@ class Witness:
         return f"{node} rail {rail}"
 
     def seen(self, nic: int) -> Seen:
-        """The probes the verdict rests on: of the blamed direction, the newest, without those a worse partner explains."""
+        """The probes the verdict rests on: of the blamed direction, the newest, without those a worse partner
+        explains.
+        """
         ends, result = self.result.ends, self.result
         rows = np.arange(ends.start[nic], ends.start[nic + 1])
         if result.direction[nic] != BOTH:
             rows = rows[ends.sends[rows] == (result.direction[nic] == TRANSMIT)]
         limit = RECENT if result.status[nic] == INTERMITTENT else WINDOWS[0]
         chosen = self._unexplained(nic, rows[-limit:])
-        if result.status[nic] == SLOW and (ends.value[chosen] < FAST).mean() < 0.5:  # noqa: PLR2004 - a small loss
+        if result.status[nic] == SLOW and (ends.value[chosen] < FAST).mean() < 0.5:  # a small loss
             chosen = self._unexplained(nic, rows[-WINDOWS[1] :])
         probe = ends.probe[chosen]
         return Seen(ends.partner[chosen], ends.value[chosen], result.scope[probe], probe)
@@ -93,8 +97,8 @@ class Witness:
         if self.result.status[nic] == INTERMITTENT:
             flickers = int((seen.value < FLICKER).sum())
             return (
-                f"{self.title(nic)} lost about {percent(loss)} now and then: in {flickers} of {seen.value.size} probes that no"
-                f" partner explains, far more than its peers; {whom}, {alibi}: NIC, cable or host"
+                f"{self.title(nic)} lost about {percent(loss)} now and then: in {flickers} of {seen.value.size} probes"
+                f" that no partner explains, far more than its peers; {whom}, {alibi}: NIC, cable or host"
             )
         way = {BOTH: "", TRANSMIT: " when it sends (fast when it receives)"}.get(
             int(self.result.direction[nic]), " when it receives (fast when it sends)"
@@ -108,7 +112,9 @@ class Witness:
         return "across leaves only: NIC, cable, host or its path up" if CROSS in scopes else "NIC, cable or host"
 
     def next_probe(self, nic: int, avoid: Sequence[int] = ()) -> str:
-        """The probe that would refute a blame or decide a doubt: with a fast, cleared NIC it did not meet yet."""
+        """The probe that would refute a blame or decide a doubt: with a fast, cleared NIC it did not meet
+        yet.
+        """
         node, rail = self.name(nic)
         anchor = self._anchor(nic, set(avoid))
         if anchor is None:
@@ -125,7 +131,7 @@ class Witness:
         near, far = self._anchors.get((rail, int(self.leaf[nic])), []), self._anchors.get((rail, -2), [])
         choices = [one for one in [*near, *far] if one != nic]
         fresh = [one for one in choices if one not in avoid]
-        return (fresh or choices or [None])[0]
+        return next(iter(fresh or choices), None)
 
     def _scope(self, nic: int, other: int) -> int:
         a, b = int(self.leaf[nic]), int(self.leaf[other])
@@ -145,21 +151,24 @@ class Witness:
         """Why a NIC is undetermined, and the probe that would decide."""
         ends, result = self.result.ends, self.result
         rows = np.arange(ends.start[nic], ends.start[nic + 1])
-        node, rail = self.name(nic)
+        rail = self.name(nic)[1]
         if not rows.size:
             why = f"fewer than three nodes were measured alike on rail {rail}: nothing says what is normal"
             return f"{why}, and two ends of one link can't be told apart", self.next_probe(nic)
         partner = np.unique(ends.partner[rows])
         clear = partner[result.status[partner] == CLEAR]
-        loss = f"{percent(1 - math.exp(float(np.median(ends.value[rows]))))}"
+        loss = percent(1 - math.exp(float(np.median(ends.value[rows]))))
         names = self._names(partner)
         if not clear.size:
             why = f"slow by {loss} against {names}, which nothing clears either: one of the two ends, or the path"
         elif clear.size == 1:
-            why = f"slow by {loss}, but cleared partners of it are only {self._names(clear)}: this NIC, or that one path"
+            why = (
+                f"slow by {loss}, but cleared partners of it are only {self._names(clear)}: this NIC, or that one path"
+            )
         else:
             slow = int((ends.value[rows] < FAST).sum())
-            why = f"slow in {slow} of {rows.size} probes (median loss {loss}), but congestion alone can do that in this fleet"
+            count = f"slow in {slow} of {rows.size} probes (median loss {loss})"
+            why = f"{count}, but congestion alone can do that in this fleet"
         return why, self.next_probe(nic, ends.partner[rows].tolist())
 
     def _names(self, nics: Ints) -> str:
@@ -173,4 +182,5 @@ def interval(values: Floats) -> tuple[float, float, float]:
     size = ordered.size
     edge = max(int((size - 1.96 * math.sqrt(size)) // 2), 0)
     loss = 1 - np.exp(np.array([np.median(ordered), ordered[size - 1 - edge], ordered[edge]]))
-    return tuple(np.clip(loss, 0.0, 1.0).round(4).tolist())  # type: ignore[return-value]  # three of them
+    median, low, high = np.clip(loss, 0.0, 1.0).round(4).tolist()
+    return median, low, high

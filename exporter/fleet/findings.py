@@ -25,7 +25,9 @@ LEAF_NICS = 3
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Verdicts, and what they were made of; `normal` is the median rail's rate in the unit of Probes.rate, or NaN."""
+    """Verdicts, and what they were made of; `normal` is the median rail's rate in the unit of Probes.rate, or
+    NaN.
+    """
 
     findings: Findings
     nics: Nics
@@ -67,7 +69,11 @@ def _link(witness: Witness, nic: int, topology: Topology) -> Link:
     judged = seen.value[seen.value < FLICKER] if intermittent else seen.value
     loss, low, high = interval(judged)
     why = cause(
-        seen.value, result.noise.probe, probes.utilization[seen.probe], probes.errors[seen.probe], probes.marks[seen.probe]
+        seen.value,
+        result.noise.probe,
+        probes.utilization[seen.probe],
+        probes.errors[seen.probe],
+        probes.marks[seen.probe],
     )
     evidence = f"{witness.accusation(nic, seen, loss)}{_cage(witness, nic, topology)}; {why.cause}: {why.why}"
     node, rail = witness.name(nic)
@@ -104,15 +110,22 @@ def _nodes(witness: Witness, covered: Bools) -> tuple[Bools, list[Node]]:
     result, nics = witness.result, witness.nics
     size = len(witness.probes.nodes)
     slow = (result.status == SLOW) & ~covered
-    bad, all_rails = np.bincount(nics.node[slow], minlength=size), np.bincount(nics.node[~covered], minlength=size)
+    bad, all_rails = (
+        np.bincount(nics.node[slow], minlength=size),
+        np.bincount(nics.node[~covered], minlength=size),
+    )
     whole = (bad >= NODE_RAILS) & (bad >= NODE_SHARE * all_rails)
     found = []
     for node in np.flatnonzero(whole).tolist():
         rails = np.flatnonzero(slow & (nics.node == node)).tolist()
         losses = [interval(witness.seen(nic).value)[0] for nic in rails]
         name = witness.probes.nodes[node]
-        what = f"{name} lost {percent(min(losses))} to {percent(max(losses))} on {len(rails)} of {all_rails[node]} rails"
-        evidence = f"{what}, against partners fast with others: the host's side, not so many cables (PCIe, firmware, power)"
+        what = (
+            f"{name} lost {percent(min(losses))} to {percent(max(losses))} on {len(rails)} of {all_rails[node]} rails"
+        )
+        evidence = (
+            f"{what}, against partners fast with others: the host's side, not so many cables (PCIe, firmware, power)"
+        )
         found.append(Node(name, "slow", float(np.median(losses)), evidence))
     return whole[nics.node], sorted(found, key=lambda node: -node.loss)
 
@@ -123,7 +136,11 @@ def _leaves(witness: Witness, names: tuple[str, ...]) -> tuple[Bools, list[Leaf]
     found, covered = [], np.zeros(result.status.size, bool)
     terms = result.leaves
     for at in np.flatnonzero(terms.slow).tolist():
-        leaf, rail, loss = names[terms.leaf[at]], probes.rails[terms.rail[at]], 1 - math.exp(float(terms.term[at]))
+        leaf, rail, loss = (
+            names[terms.leaf[at]],
+            probes.rails[terms.rail[at]],
+            1 - math.exp(float(terms.term[at])),
+        )
         evidence = (
             f"leaf {leaf} rail {rail} lost {percent(loss)} in most probes across leaves and none inside: its uplinks,"
             " or congestion above them; switch counters decide, no NIC is blamed"
@@ -141,7 +158,9 @@ def _leaves(witness: Witness, names: tuple[str, ...]) -> tuple[Bools, list[Leaf]
         covered |= members
         losses = [interval(witness.seen(nic).value)[0] for nic in np.flatnonzero(members & slow).tolist()]
         leaf, rail = names[group // rails], probes.rails[group % rails]
-        evidence = f"leaf {leaf} rail {rail}: {count} of {int(members.sum())} NICs on it are slow: the switch, not its NICs"
+        evidence = (
+            f"leaf {leaf} rail {rail}: {count} of {int(members.sum())} NICs on it are slow: the switch, not its NICs"
+        )
         found.append(Leaf(leaf, rail, "slow", float(np.median(losses)), evidence))
     return covered, found
 
@@ -153,8 +172,8 @@ def _pairs(witness: Witness) -> Iterator[Pair]:
     ):
         (src, rail), (dst, _) = witness.name(first), witness.name(second)
         loss = round(1 - math.exp(level), 4)
-        evidence = f"{src} and {dst} rail {rail} lost {percent(loss)} with each other in {count} of {count} probes, both fast elsewhere"
-        yield Pair(src, dst, rail, "slow", loss, evidence + ": the path between them")
+        what = f"{src} and {dst} rail {rail} lost {percent(loss)} with each other in {count} of {count} probes"
+        yield Pair(src, dst, rail, "slow", loss, f"{what}, both fast elsewhere: the path between them")
 
 
 def _doubts(witness: Witness, covered: Bools) -> Iterator[Undetermined]:
@@ -163,7 +182,7 @@ def _doubts(witness: Witness, covered: Bools) -> Iterator[Undetermined]:
 
 
 def _rail_doubts(witness: Witness) -> Iterator[Undetermined]:
-    """Rails whose normal is far below the other rails': peers of one rail can't see that all of them are slow."""
+    """Rails whose normal is far below the others': peers of one rail can't see that all of them are slow."""
     base, probes = witness.result.base, witness.probes
     known = np.isfinite(base.normal)
     kind = base.scope * (int(base.engine.max(initial=0)) + 1) + base.engine

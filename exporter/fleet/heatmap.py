@@ -1,4 +1,6 @@
-"""A node x node picture of the probes, where it fits the terminal: percent of normal, the worst rail of each pair."""
+"""A node x node picture of the probes, where it fits the terminal: percent of normal, the worst rail of each
+pair.
+"""
 
 import numpy as np
 

@@ -1,9 +1,12 @@
-"""Where rows of all formats come together: names become numbers, lines that can't be read are counted and named."""
+"""Where rows of all formats come together: names become numbers, lines that can't be read are counted and
+named.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from exporter.fleet.baseline import segment_median
 from exporter.fleet.probes import NAMES, Bools, Floats, Ints, Probes, recent
@@ -88,7 +91,9 @@ class Intake:
         self._held = 0
 
     def use_unit(self, unit: str, where: str) -> None:
-        """Say what unit the coming rates were written in, "" where nobody knows. Raises UserError on a mixture."""
+        """Say what unit the coming rates were written in, "" where nobody knows. Raises UserError on a
+        mixture.
+        """
         if self.unit is None or self.unit == unit:
             self.unit = unit
         elif "" in (self.unit, unit):
@@ -96,7 +101,11 @@ class Intake:
 
     def take(self, rows: Rows, where: Sequence[object], prefix: str) -> None:
         """Add rows; `where` says what line each stands on, `prefix` in what file."""
-        src, dst, rail = self._nodes.codes(rows.src), self._nodes.codes(rows.dst), self._rails.codes(rows.rail)
+        src, dst, rail = (
+            self._nodes.codes(rows.src),
+            self._nodes.codes(rows.dst),
+            self._rails.codes(rows.rail),
+        )
         problems = self._problems(rows.rate, rows.time, src, dst, rail)
         bad = np.zeros(src.size, bool)
         for which, why in problems:
@@ -174,13 +183,15 @@ class Intake:
         if not same.any():
             return probes
         self.skipped.count += int(same.sum())
-        self.skipped.named.append(f"{int(same.sum())} rows repeat another (same ends, rail, time and rate): counted once")
+        self.skipped.named.append(
+            f"{int(same.sum())} rows repeat another (same ends, rail, time and rate): counted once"
+        )
         reverse = np.zeros(key.size, bool)  # written from both ends: it says nothing of a direction
         reverse[order[:-1]] = same[order[1:]] & (probes.src[order[1:]] != probes.src[order[:-1]])
         return replace(probes, both=probes.both | reverse).take(~same)
 
 
-def _mix(value: "np.typing.NDArray[np.uint64]") -> "np.typing.NDArray[np.uint64]":
+def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Scatter 64-bit keys (the finaliser of splitmix64)."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from exporter.fleet.baseline import segment_median, segment_quantile
-from exporter.fleet.probes import CROSS, INTRA, Bools, Floats, Ints, compact
+from exporter.fleet.probes import Bools, Floats, Ints, compact
 
 MIN_PROBES = 24
 KEEP = math.log(0.96)
@@ -16,7 +16,8 @@ ALARM = math.log(0.93)
 
 @dataclass(frozen=True, slots=True)
 class LeafTerms:
-    """Of each (leaf, rail) numbered by `group`: medians of its probes as log(rate / normal), NaN where too few.
+    """Of each (leaf, rail) numbered by `group`: medians of its probes as log(rate / normal), NaN where too
+    few.
 
     `term` is what its uplinks take (0 or less); `slow` says that this is more than 7 %.
     """
@@ -29,7 +30,7 @@ class LeafTerms:
     slow: Bools
 
 
-def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, scope: Ints, value: Floats) -> tuple[LeafTerms, Floats]:
+def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, value: Floats) -> tuple[LeafTerms, Floats]:
     """The terms of all leaf-rails, and `value` with them subtracted from the cross-leaf probes.
 
     `leaf` and `rail` are those of each NIC (leaf -1: unknown); `src`, `dst` number the NICs of each probe.
@@ -40,9 +41,9 @@ def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, scope: Ints, value:
     keys = np.where(known, leaf * rails + rail + offset, 0)
     unique, group = compact(keys, int(keys.max(initial=0)) + 1)
     size = unique.size
-    is_cross, is_intra = scope == CROSS, scope == INTRA
     a, b = group[src], group[dst]
-    both = is_cross & (a >= offset) & (b >= offset)
+    placed = (a >= offset) & (b >= offset)
+    both = placed & (leaf[src] != leaf[dst])
     raw = segment_median(np.concatenate([value[both], value[both]]), np.concatenate([a[both], b[both]]), size)
     # A probe says something of this leaf's uplinks only where the other leaf is not the slower one.
     mine = np.concatenate([a[both], b[both]])
@@ -50,7 +51,7 @@ def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, scope: Ints, value:
     fair = raw[other] >= raw[mine]
     double = np.concatenate([value[both], value[both]])
     cross = _enough(segment_median(double[fair], mine[fair], size), mine[fair])
-    inside = is_intra & (a >= offset)
+    inside = placed & ~both
     intra = _enough(segment_median(value[inside], a[inside], size), a[inside])
     excess = cross - np.where(np.isfinite(intra), np.minimum(intra, 0.0), 0.0)
     term = np.where(np.isfinite(excess) & (excess < KEEP), excess, 0.0)
@@ -61,7 +62,12 @@ def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, scope: Ints, value:
     slow = np.isfinite(intra) & (term < ALARM) & (upper - usual < ALARM)
     chosen = slice(offset, None)
     terms = LeafTerms(
-        (unique[chosen] - offset) // rails, (unique[chosen] - offset) % rails, intra[chosen], cross[chosen], term[chosen], slow[chosen]
+        (unique[chosen] - offset) // rails,
+        (unique[chosen] - offset) % rails,
+        intra[chosen],
+        cross[chosen],
+        term[chosen],
+        slow[chosen],
     )
     return terms, corrected
 

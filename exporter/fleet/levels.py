@@ -1,7 +1,8 @@
 """How fast a NIC is, from the upper part of its recent probes; and the two gates that call it slow.
 
-Congestion and bad partners only ever slow a probe, so the second best of eight says more of a NIC than their mean or
-median. Around that order statistic the probes that agree with it are averaged, which halves its noise.
+Congestion and bad partners only ever slow a probe, so the second best of eight says more of a NIC than their
+mean or median. Around that order statistic the probes that agree with it are averaged, which halves its
+noise.
 """
 
 import math
@@ -41,9 +42,11 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Both ends of every probe, sorted by NIC and then time: `start[nic]:start[nic + 1]` are those of one NIC.
+    """Both ends of every probe, sorted by NIC and then time: `start[nic]:start[nic + 1]` are those of one
+    NIC.
 
-    `value` is log(rate / normal); `partner` the other NIC; `probe` the row; `sends` whether this end was the source.
+    `value` is log(rate / normal); `partner` the other NIC; `probe` the row; `sends` whether this end was the
+    source.
     """
 
     start: Ints

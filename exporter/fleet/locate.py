@@ -1,8 +1,8 @@
 """The batch estimator: probes in, one status a NIC out. Pure arrays; names and sentences are made elsewhere.
 
-A fast probe is a certificate: it clears both ends and the path. A NIC with eight probes is judged by its level (see
-levels), one with fewer by the certificate rule alone. Neither is blamed on the word of one partner, nor of partners
-that were not fast with someone else.
+A fast probe is a certificate: it clears both ends and the path. A NIC with eight probes is judged by its
+level (see levels), one with fewer by the certificate rule alone. Neither is blamed on the word of one
+partner, nor of partners that were not fast with someone else.
 """
 
 import math
@@ -12,7 +12,18 @@ import numpy as np
 
 from exporter.fleet.baseline import Baseline, baseline
 from exporter.fleet.leafterm import LeafTerms, leaf_terms
-from exporter.fleet.levels import SLOW_RATIO, WINDOWS, Ends, Levels, Noise, agreement, by_congestion, levels, upper_sigma, z_gate
+from exporter.fleet.levels import (
+    SLOW_RATIO,
+    WINDOWS,
+    Ends,
+    Levels,
+    Noise,
+    agreement,
+    by_congestion,
+    levels,
+    upper_sigma,
+    z_gate,
+)
 from exporter.fleet.patterns import PairPaths, chance_of, flickering, pair_paths
 from exporter.fleet.probes import CROSS, INTRA, Bools, Floats, Ints, Nics, Probes, interleave, stable_order
 
@@ -31,9 +42,9 @@ BY_CONGESTION = 5e-5
 class Estimate:
     """What the probes say. Arrays are by NIC unless said otherwise; values are log(rate / normal).
 
-    `value` (by probe) has the leaf terms removed and is NaN where nothing says what is normal; `few` is true where
-    the certificate rule judged; `suspect` where a NIC looked slow and was not blamed; `resolution` is the smallest
-    loss (ratio) that eight probes can show in this noise.
+    `value` (by probe) has the leaf terms removed and is NaN where nothing says what is normal; `few` is true
+    where the certificate rule judged; `suspect` where a NIC looked slow and was not blamed; `resolution` is
+    the smallest loss (ratio) that eight probes can show in this noise.
     """
 
     status: Ints
@@ -52,7 +63,9 @@ class Estimate:
 
 
 def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
-    """Judge every NIC of `nics`, `leaf` being its leaf switch (-1: not known). Probes are in the order of time."""
+    """Judge every NIC of `nics`, `leaf` being its leaf switch (-1: not known). Probes are in the order of
+    time.
+    """
     size = nics.node.size
     a, b = leaf[nics.src], leaf[nics.dst]
     known = (a >= 0) & (b >= 0)
@@ -60,7 +73,7 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
     base = baseline(probes, nics, scope)
     raw = np.log(probes.rate) - np.log(base.normal)[base.group]
     said = np.isfinite(raw)
-    terms, corrected = leaf_terms(leaf, nics.rail, nics.src[said], nics.dst[said], scope[said], raw[said])
+    terms, corrected = leaf_terms(leaf, nics.rail, nics.src[said], nics.dst[said], raw[said])
     value = raw.copy()
     value[said] = corrected
     sigma = upper_sigma(corrected)
@@ -72,15 +85,26 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
     status, few = judged.status, count < WINDOWS[0]
     direction = np.zeros(size, np.int64)
     for way, sends in ((TRANSMIT, True), (RECEIVE, False)):
-        one_way = _one_way(ends, sends, ~probes.both, noise, judged.clear, status)
+        one_way = _one_way(ends, sends, ~probes.both, noise, status)
         status[one_way], direction[one_way] = SLOW, way
-    clear = status == CLEAR
-    flicker = clear & flickering(ends, status == SLOW, leaf)
+    flicker = (status == CLEAR) & flickering(ends, status == SLOW, leaf)
     status[flicker] = INTERMITTENT
     pairs = pair_paths(nics, value, said, status == CLEAR, noise)
     resolution = 1 - math.exp(min(FAST, -z_gate(size) * max(sigma / math.sqrt(WINDOWS[0] - 1), judged.spread)))
     return Estimate(
-        status, direction, few, judged.suspect, best, ends, value, scope, base, terms, pairs, noise, resolution
+        status,
+        direction,
+        few,
+        judged.suspect,
+        best,
+        ends,
+        value,
+        scope,
+        base,
+        terms,
+        pairs,
+        noise,
+        resolution,
     )
 
 
@@ -106,7 +130,6 @@ def _best(ends: Ends, size: int) -> Floats:
 @dataclass(frozen=True, slots=True)
 class _Judged:
     status: Ints
-    clear: Bools
     suspect: Bools
     spread: float
 
@@ -135,10 +158,10 @@ def _judge(ends: Ends, noise: Noise, best: Floats, count: Ints) -> _Judged:
     healthy = ends.value[clear[ends.nic] & clear[ends.partner]]
     for one in (short, long):
         blamed = one.slow & one.agree & suspect[one.nic] & (by_congestion(one, healthy) < BY_CONGESTION)
-        steady[one.nic[blamed]] |= _partners(one, ends, clear)[blamed] >= 2  # noqa: PLR2004 - one partner is no witness
-    steady |= _certified_slow(ends, few_slow, clear, noise, best, size)
+        steady[one.nic[blamed]] |= _partners(one, ends, clear)[blamed] >= 2  # one partner is no witness
+    steady |= _certified_slow(ends, few_slow, clear, noise, best)
     status = np.where(steady, SLOW, np.where(clear, CLEAR, UNDETERMINED))
-    return _Judged(status, clear, suspect, upper_sigma(short.level))
+    return _Judged(status, suspect, upper_sigma(short.level))
 
 
 def certificate(noise: Noise, count: Ints) -> Floats:
@@ -149,13 +172,17 @@ def certificate(noise: Noise, count: Ints) -> Floats:
 def _partners(level: Levels, ends: Ends, clear: Bools) -> Ints:
     """How many different cleared partners the level of each NIC rests on."""
     partner = np.sort(np.where(level.used & clear[ends.partner[level.entry]], ends.partner[level.entry], -1), axis=1)
-    return (partner[:, :1] >= 0).sum(axis=1) + ((np.diff(partner, axis=1) > 0) & (partner[:, 1:] >= 0)).sum(axis=1)
+    different: Ints = (partner[:, :1] >= 0).sum(axis=1) + ((np.diff(partner, axis=1) > 0) & (partner[:, 1:] >= 0)).sum(
+        axis=1
+    )
+    return different
 
 
-def _certified_slow(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, best: Floats, size: int) -> Bools:
+def _certified_slow(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, best: Floats) -> Bools:
     """Candidates slow against two or more cleared partners, alike with each, and too often for chance."""
     if not candidates.any():
         return candidates
+    size = candidates.size
     mine = candidates[ends.nic] & clear[ends.partner]
     nic, value = ends.nic[mine], ends.value[mine]
     count = np.bincount(nic, minlength=size)
@@ -168,16 +195,17 @@ def _certified_slow(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, b
     chance = np.ones(size)
     chance[candidates] = chance_of(ends.value[between_clear], best[candidates]) ** count[candidates] * size
     alike = high - low <= 2 * agreement(noise)
-    return candidates & (partners >= 2) & alike & (chance < CHANCE)  # noqa: PLR2004 - as above
+    found: Bools = candidates & (partners >= 2) & alike & (chance < CHANCE)
+    return found
 
 
-def _one_way(ends: Ends, sends: bool, directed: Bools, noise: Noise, clear: Bools, status: Ints) -> Bools:
+def _one_way(ends: Ends, sends: bool, directed: Bools, noise: Noise, status: Ints) -> Bools:
     """NICs not blamed so far that are slow in one direction, and fast in the other."""
-    size = status.size
+    size, clear = status.size, status == CLEAR
     there = (ends.sends == sends) & directed[ends.probe] & (status != SLOW)[ends.nic]
     count, best = np.bincount(ends.nic[there], minlength=size), np.full(size, -np.inf)
     np.maximum.at(best, ends.nic[there], ends.value[there])
-    few = (count >= 3) & (count < WINDOWS[0]) & (best < certificate(noise, count))  # noqa: PLR2004 - as above
+    few = (count >= 3) & (count < WINDOWS[0]) & (best < certificate(noise, count))
     many = count >= WINDOWS[0]
     if not (few | many).any():
         return few
@@ -187,9 +215,9 @@ def _one_way(ends: Ends, sends: bool, directed: Bools, noise: Noise, clear: Bool
     chosen = _subset(ends, there & (few | many)[ends.nic], size)
     level = levels(chosen, noise, WINDOWS[0], status[chosen.partner] == SLOW)
     blamed = np.zeros(size, bool)
-    witnesses = _partners(level, chosen, clear) >= 2  # noqa: PLR2004 - as above
+    witnesses = _partners(level, chosen, clear) >= 2
     blamed[level.nic] = level.slow & level.agree & witnesses
-    blamed |= _certified_slow(chosen, few, clear, noise, best, size)
+    blamed |= _certified_slow(chosen, few, clear, noise, best)
     return blamed & (other_best >= FAST + noise.probe)
 
 

@@ -4,8 +4,7 @@ The corner may hold the unit and the rail (`gbit_per_second 3`). An empty cell, 
 """
 
 import csv
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -37,32 +36,38 @@ def read(lines: Iterator[str], header: Sequence[str], name: str, intake: Intake)
         if source not in nodes or source in seen or len(row) != len(header):
             raise UserError(f"{name} line {line}: not a square matrix: a row of {len(row)} cells named {source[:40]!r}")
         seen.add(source)
-        _row(source, nodes, row[1:], UNITS.get(unit, 1.0), rail, f"{name} line {line}", intake)
+        cells = {node: cell for node, cell in zip(nodes, row[1:], strict=True) if node != source}
+        rates = _rates(cells, f"{name} line {line}", intake)
+        intake.take(_rows(source, rates, rail, UNITS.get(unit, 1.0)), [line] * len(rates), name)
     if not seen:
         raise UserError(f"{name}: a header and no rows")
 
 
-def _row(
-    source: str, nodes: Sequence[str], cells: Sequence[str], factor: float, rail: str, where: str, intake: Intake
-) -> None:
-    targets, rates = [], []
-    for node, cell in zip(nodes, cells, strict=True):
-        if node == source or cell.strip().lower() in ABSENT:
+def _rates(cells: Mapping[str, str], where: str, intake: Intake) -> dict[str, float]:
+    rates = {}
+    for node, cell in cells.items():
+        if cell.strip().lower() in ABSENT:
             continue
         try:
-            rate = float(cell)
+            rates[node] = float(cell)
         except ValueError:
-            rate = math.nan
-        if not math.isfinite(rate):
             intake.unreadable(where, f"the rate to {node} can't be {cell[:40]!r}")
-            continue
-        targets.append(node)
-        rates.append(rate * factor)
+    return rates
+
+
+def _rows(source: str, rates: Mapping[str, float], rail: str, factor: float) -> Rows:
     size = len(rates)
     absent = np.full(size, np.nan)
-    rows = Rows(
-        np.zeros(size), [source] * size, targets, [rail] * size, np.array(rates), [""] * size,
-        np.zeros(size, np.int64), np.zeros(size, bool), absent, absent, absent,
-    )  # fmt: skip
-    line = where.rsplit(" ", 1)[1]
-    intake.take(rows, [line] * size, where.rsplit(" line ", 1)[0])
+    return Rows(
+        time=np.zeros(size),
+        src=[source] * size,
+        dst=list(rates),
+        rail=[rail] * size,
+        rate=np.fromiter(rates.values(), np.float64, size) * factor,
+        engine=[""] * size,
+        scope=np.zeros(size, np.int64),
+        both=np.zeros(size, bool),
+        utilization=absent,
+        errors=absent,
+        marks=absent,
+    )

@@ -1,8 +1,9 @@
 """What nccl-tests writes with `-J FILE`: one run between two nodes is one measurement.
 
-Read: `config.devices[].hostname`, `config.ngpus`, `config.nthreads`, `results[].{size,in_place,out_of_place}.bus_bw`
-(GB/s), `start_time`, `args[0]` (src/util.cu of nccl-tests 2.17). The largest size counts; runs of another operation
-or size are another tool, since their rates can't be compared.
+Read: `config.devices[].hostname`, `config.ngpus`, `config.nthreads`,
+`results[].{size,in_place,out_of_place}.bus_bw` (GB/s), `start_time`, `args[0]` (src/util.cu of nccl-tests
+2.17). The largest size counts; runs of another operation or size are another tool, since their rates can't be
+compared.
 """
 
 import json

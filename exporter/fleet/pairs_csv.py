@@ -2,18 +2,26 @@
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
 import numpy as np
 
 from exporter.fleet.intake import UNITS, Intake, Rows
-from exporter.fleet.probes import CROSS, INTRA, UNKNOWN, Bools, Floats, Ints
+from exporter.fleet.probes import CROSS, INTRA, UNKNOWN, Floats, Ints
 from exporter.model import UserError
 
 NEEDED = ("time", "src", "dst", "rail")
 CHUNK = 65_536
-SCOPES = {"": UNKNOWN, "pair": UNKNOWN, "intra": INTRA, "intra-leaf": INTRA, "cross": CROSS, "cross-leaf": CROSS}
+SCOPES = {
+    "": UNKNOWN,
+    "pair": UNKNOWN,
+    "intra": INTRA,
+    "intra-leaf": INTRA,
+    "cross": CROSS,
+    "cross-leaf": CROSS,
+}
 DIRECTIONS = {"": "", "transmit": "", "receive": "receive", "both": "both"}
 
 Row = Sequence[str]
@@ -21,7 +29,7 @@ Row = Sequence[str]
 
 def read(lines: Iterator[str], header: Row, name: str, intake: Intake, step: Callable[[], None]) -> None:
     """Read the lines after the header. `step` is called now and then. Raises UserError on a wrong header."""
-    where = columns(header, name)
+    table = columns(header, name)
     reader = csv.reader(lines)
     before = 1
     while True:
@@ -31,13 +39,25 @@ def read(lines: Iterator[str], header: Row, name: str, intake: Intake, step: Cal
             raise UserError(f"{name} line {before + reader.line_num}: {error}; is a quote left open?") from None
         if not rows:
             return
-        _take(rows, _numbers(rows, before, reader.line_num - before + 1), where, len(header), name, intake)
+        _take(rows, _numbers(rows, before, reader.line_num - before + 1), table, intake)
         before = reader.line_num + 1
         step()
 
 
-def columns(header: Row, name: str) -> Mapping[str, int]:
-    """Where each known column stands. Raises UserError where one is missing, twice there, or the unit is unclear."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where each column of a file stands, of how many; which is the rate; the file's name."""
+
+    where: Mapping[str, int]
+    width: int
+    unit: str
+    name: str
+
+
+def columns(header: Row, name: str) -> Table:
+    """Understand a header. Raises UserError where one is missing, twice there, or the unit is
+    unclear.
+    """
     names = [cell.strip() for cell in header]
     twice = sorted({cell for cell in names if cell and names.count(cell) > 1})
     if twice:
@@ -48,7 +68,7 @@ def columns(header: Row, name: str) -> Mapping[str, int]:
     units = [unit for unit in UNITS if unit in names]
     if len(units) != 1:
         raise UserError(f"{name} line 1: exactly one rate column is needed, one of {', '.join(UNITS)}")
-    return {cell: at for at, cell in enumerate(names)}
+    return Table({cell: at for at, cell in enumerate(names)}, len(names), units[0], name)
 
 
 def _numbers(rows: Sequence[Row], start: int, lines: int) -> Sequence[int] | range:
@@ -62,62 +82,58 @@ def _numbers(rows: Sequence[Row], start: int, lines: int) -> Sequence[int] | ran
     return numbers
 
 
-def _take(
-    rows: list[Row], lines: Sequence[int] | range, where: Mapping[str, int], width: int, name: str, intake: Intake
-) -> None:
-    unit = next(unit for unit in UNITS if unit in where)
-    intake.use_unit(unit, name)
+def _take(rows: Sequence[Row], lines: Sequence[int] | range, table: Table, intake: Intake) -> None:
     try:
-        intake.take(_columns(rows, where, width, unit), lines, name)
+        intake.take(_columns(rows, table), lines, table.name)
     except _UnreadableError:
         good, kept = [], []
         for row, line in zip(rows, lines, strict=True):
-            if not row:
-                continue
-            why = _why(row, where, width, unit)
+            why = _why(row, table) if row else ""
             if why:
-                intake.unreadable(f"{name} line {line}", why)
-            else:
+                intake.unreadable(f"{table.name} line {line}", why)
+            elif row:
                 good.append(row)
                 kept.append(line)
         if good:
-            intake.take(_columns(good, where, width, unit), kept, name)
+            intake.take(_columns(good, table), kept, table.name)
 
 
 class _UnreadableError(Exception):
     """At least one row of these is no row of measurements."""
 
 
-def _columns(rows: Sequence[Row], where: Mapping[str, int], width: int, unit: str) -> Rows:
+def _columns(rows: Sequence[Row], table: Table) -> Rows:
     try:
         cells = list(zip(*rows, strict=True))
     except ValueError:
         raise _UnreadableError from None
-    if len(cells) != width:
+    if len(cells) != table.width:
         raise _UnreadableError
-    src, dst, directions = cells[where["src"]], cells[where["dst"]], _optional(cells, where, "direction")
-    both = np.zeros(len(rows), bool)
-    if directions is not None:
-        way = _mapped(directions, DIRECTIONS)
-        both = np.fromiter((one == "both" for one in way), bool, len(rows))
-        backwards = [one == "receive" for one in way]
-        src, dst = (
-            [d if back else s for s, d, back in zip(src, dst, backwards, strict=True)],
-            [s if back else d for s, d, back in zip(src, dst, backwards, strict=True)],
-        )
+    where, size = table.where, len(rows)
+    directions = _optional(cells, where, "direction")
+    way = _mapped(directions, DIRECTIONS) if directions else []
+    src, dst = _ends(cells[where["src"]], cells[where["dst"]], way)
     return Rows(
         time=_times(cells[where["time"]]),
         src=src,
         dst=dst,
         rail=cells[where["rail"]],
-        rate=_floats(cells[where[unit]]) * UNITS[unit],
-        engine=_optional(cells, where, "engine") or ("",) * len(rows),
-        scope=_scopes(_optional(cells, where, "scope"), len(rows)),
-        both=both,
-        utilization=_measured(_optional(cells, where, "utilization_ratio"), len(rows)),
-        errors=_measured(_optional(cells, where, "error_events"), len(rows)),
-        marks=_measured(_optional(cells, where, "congestion_events"), len(rows)),
+        rate=_floats(cells[where[table.unit]]) * UNITS[table.unit],
+        engine=_optional(cells, where, "engine") or ("",) * size,
+        scope=_scopes(_optional(cells, where, "scope"), size),
+        both=np.array([one == "both" for one in way] or np.zeros(size), bool),
+        utilization=_measured(_optional(cells, where, "utilization_ratio"), size),
+        errors=_measured(_optional(cells, where, "error_events"), size),
+        marks=_measured(_optional(cells, where, "congestion_events"), size),
     )
+
+
+def _ends(src: Row, dst: Row, way: Sequence[str]) -> tuple[Row, Row]:
+    """Source and destination of the bytes: a rate that src received was sent by dst."""
+    if "receive" not in way:
+        return src, dst
+    turned = [(d, s) if one == "receive" else (s, d) for s, d, one in zip(src, dst, way, strict=True)]
+    return [one[0] for one in turned], [one[1] for one in turned]
 
 
 def _optional(cells: Sequence[Row], where: Mapping[str, int], column: str) -> Row | None:
@@ -177,13 +193,13 @@ def _time(text: str) -> float:
         raise _UnreadableError from None
 
 
-def _why(row: Row, where: Mapping[str, int], width: int, unit: str) -> str:
+def _why(row: Row, table: Table) -> str:
     """What is wrong with a row; empty where nothing is."""
-    if len(row) != width:
-        return f"{len(row)} cells where the header has {width}"
+    if len(row) != table.width:
+        return f"{len(row)} cells where the header has {table.width}"
     readers: tuple[tuple[str, Callable[[Row], object]], ...] = (
         ("time", _times),
-        (unit, _floats),
+        (table.unit, _floats),
         ("direction", lambda cells: _mapped(cells, DIRECTIONS)),
         ("scope", lambda cells: _scopes(cells, 1)),
         ("utilization_ratio", lambda cells: _measured(cells, 1)),
@@ -191,9 +207,9 @@ def _why(row: Row, where: Mapping[str, int], width: int, unit: str) -> str:
         ("congestion_events", lambda cells: _measured(cells, 1)),
     )
     for column, reader in readers:
-        if column in where:
+        if column in table.where:
             try:
-                reader([row[where[column]]])
+                reader([row[table.where[column]]])
             except _UnreadableError:
-                return f"{column} can't be {row[where[column]][:40]!r}"
+                return f"{column} can't be {row[table.where[column]][:40]!r}"
     return ""

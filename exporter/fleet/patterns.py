@@ -35,7 +35,9 @@ def chance_of(healthy: Floats, level: Floats) -> Floats:
 
 
 def flickering(ends: Ends, blamed: Bools, leaf: Ints) -> Bools:
-    """NICs slow in far more of their probes than their fleet and leaf are; an upper order statistic can't see them."""
+    """NICs slow in far more of their probes than their fleet and leaf are; an upper order statistic can't see
+    them.
+    """
     size = blamed.size
     slow = ends.value < FLICKER
     share = _share(ends, slow, np.ones(slow.size, bool), size)
@@ -52,7 +54,8 @@ def flickering(ends: Ends, blamed: Bools, leaf: Ints) -> Bools:
         )
     # Chernoff: the chance of such a share is at most exp(-count x distance).
     rare = count * distance > -math.log(FLICKER_CHANCE)
-    return (count >= FLICKER_PROBES) & (share >= FLICKER_SHARE) & (share > usual) & rare
+    found: Bools = (count >= FLICKER_PROBES) & (share >= FLICKER_SHARE) & (share > usual) & rare
+    return found
 
 
 def _share(ends: Ends, slow: Bools, keep: Bools, size: int) -> Floats:
@@ -68,7 +71,7 @@ def pair_paths(nics: Nics, value: Floats, said: Bools, clear: Bools, noise: Nois
     key = low * clear.size + high
     slow = np.flatnonzero(fair & (value < fast))
     unique, repeats = np.unique(key[slow], return_counts=True)
-    unique = unique[repeats >= 2]  # noqa: PLR2004 - once is congestion
+    unique = unique[repeats >= 2]  # once is congestion
     if not unique.size:
         none = np.zeros(0, np.int64)
         return PairPaths(none, none, np.zeros(0), none)

@@ -23,8 +23,8 @@ class Probes:
 
     `time` is in seconds, any epoch; `rate` in bytes/s, or in the file's own unit where `unit` is empty.
     `engine` numbers the tools whose rates can't be compared; `scope` is UNKNOWN, INTRA or CROSS; `both` is
-    true where the rate says nothing of a direction. `utilization` (ratio), `errors` and `marks` (events during
-    the probe: error counters; ECN, CNP and pause counters) are NaN where they did not come.
+    true where the rate says nothing of a direction. `utilization` (ratio), `errors` and `marks` (events
+    during the probe: error counters; ECN, CNP and pause counters) are NaN where they did not come.
     """
 
     nodes: tuple[str, ...]
@@ -112,6 +112,6 @@ def recent(probes: Probes, limit: int = RECENT) -> Probes:
     return probes.take(keep)
 
 
-def interleave(first: NDArray[np.generic], second: NDArray[np.generic]) -> NDArray[np.generic]:
+def interleave(first: Ints, second: Ints) -> Ints:
     """`first[0], second[0], first[1], ...`: both ends of every probe, in the order of time."""
     return np.stack([first, second], axis=1).ravel()

@@ -14,7 +14,9 @@ LARGEST_JSON = 64 << 20
 
 
 def read(paths: Iterable[Path], intake: Intake, progress: Callable[[str, int, int], None]) -> None:
-    """Read all files. `progress` gets a name, the bytes read and the size. Raises UserError on what is no data."""
+    """Read all files. `progress` gets a name, the bytes read and the size. Raises UserError on what is no
+    data.
+    """
     for path in paths:
         with open_text(path) as file:
             first = file.readline(1 << 20)
@@ -65,7 +67,9 @@ def _table(
             return
     size = max(os.fstat(file.fileno()).st_size, 1)
     before = intake.rows
-    pairs_csv.read(file, header, str(path), intake, lambda: progress(path.name, file.buffer.tell(), size))
+    pairs_csv.read(
+        file, header, str(path), intake, lambda: progress(path.name, os.lseek(file.fileno(), 0, os.SEEK_CUR), size)
+    )
     if intake.rows == before:
         raise UserError(f"{path}: a header and no rows")
 

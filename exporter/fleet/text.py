@@ -1,4 +1,6 @@
-"""The answer of `locate` for people: ranked, each row a sentence of evidence and the probe that would refute it."""
+"""The answer of `locate` for people: ranked, each row a sentence of evidence and the probe that would refute
+it.
+"""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -14,7 +16,9 @@ MARGIN = "     "
 
 
 def lines(found: Findings, probes: Probes, normal: float, width: int | None, picture: Sequence[str]) -> Iterator[str]:
-    """The report, line by line; wrapped to `width` where there is one. `normal` is a rail's rate in bytes/s or NaN."""
+    """The report, line by line; wrapped to `width` where there is one. `normal` is a rail's rate in bytes/s
+    or NaN.
+    """
     yield summary(found, probes)
     rows = [*_rows(found)]
     if rows:
@@ -43,52 +47,54 @@ def summary(found: Findings, probes: Probes) -> str:
     rates = "; ".join(f"rail {printable(rail)} {rate}" for rail, rate in sorted(found.normal.items())[:SHOWN])
     normal = f"Normal: {rates}. " if rates else ""
     return (
-        f"{len(probes.nodes):,} nodes, {len(probes.rails):,} rails, {probes.src.size:,} recent probes. {normal}"
+        f"{_counted(len(probes.nodes), 'node')}, {_counted(len(probes.rails), 'rail')},"
+        f" {_counted(probes.src.size, 'recent probe')}. {normal}"
         f"A probe's noise is {percent(found.noise)}; losses under {percent(found.resolution)} may not show."
     )
 
 
 def conclusion(found: Findings) -> str:
     """The last line: counts, and whether anything is slow."""
-    parts = [
-        f"{len(group)} {name}{'' if len(group) == 1 else plural}"
-        for group, name, plural in (
-            (found.links, "link", "s"),
-            (found.nodes, "node", "s"),
-            (found.leaves, "leaf-rail", "s"),
-            (found.pairs, "path", "s"),
-        )
-        if group
-    ]
+    groups = (
+        (found.links, "link"),
+        (found.nodes, "node"),
+        (found.leaves, "leaf-rail"),
+        (found.pairs, "path"),
+    )
+    parts = [_counted(len(group), name) for group, name in groups if group]
     slow = f"slow: {', '.join(parts)}" if parts else "nothing found slow"
     return f"{slow}; {len(found.undetermined)} undetermined; {found.healthy} cleared (node, rail)"
 
 
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
 def _rows(found: Findings) -> Iterator[tuple[float, str, tuple[str, ...]]]:
     """The wider a cause, the higher it stands; then by loss."""
-    for wide in (*found.leaves, *found.nodes):
-        yield wide.loss, wide.evidence, ()
+    yield from ((leaf.loss, leaf.evidence, ()) for leaf in found.leaves)
+    yield from ((node.loss, node.evidence, ()) for node in found.nodes)
     yield from (_link(link) for link in found.links)
-    for pair in found.pairs:
-        yield pair.loss, pair.evidence, ()
+    yield from ((pair.loss, pair.evidence, ()) for pair in found.pairs)
 
 
 def _link(link: Link) -> tuple[float, str, tuple[str, ...]]:
-    spread = f"{link.slow_probes} of {link.probes} probes slow; loss {percent(link.loss_low)} to {percent(link.loss_high)}"
+    spread = (
+        f"{link.slow_probes} of {link.probes} probes slow; loss {percent(link.loss_low)} to {percent(link.loss_high)}"
+    )
     return link.loss, f"{link.evidence}; {spread}.", (f"Next: {link.next}.",)
 
 
 def _price(loss: float, probes: Probes, normal: float) -> str:
     """What a loss costs a job on the whole fleet, one GPU for each NIC, for each GB of gradients."""
     gpus = len(probes.nodes) * len(probes.rails)
-    if not normal > 0 or gpus < 2 or not 0 < loss < 1:  # noqa: PLR2004 - one GPU has no ring
+    if not normal > 0 or gpus < 2 or not 0 < loss < 1:  # one GPU has no ring
         return ""
     bandwidth = normal * len(probes.rails)
     lost = cost(Job(gpus, GBYTE), "ring", bandwidth, bandwidth * (1 - loss))
     return (
-        f"Costs a job on all {gpus:,} GPUs {show_seconds(lost.extra_seconds)} more for each GB all-reduced in a ring"
-        f" ({show_seconds(lost.seconds)} become {show_seconds(lost.slow_seconds)}):"
-        f" {show_seconds(lost.gpu_seconds)} of GPU time."
+        f"Costs a job on all {gpus:,} GPUs {show_seconds(lost.extra_seconds)} and {lost.gpu_seconds:,.3g} GPU-seconds"
+        f" for each GB all-reduced (ring: {show_seconds(lost.seconds)} become {show_seconds(lost.slow_seconds)})."
     )
 
 

@@ -1,4 +1,6 @@
-"""Which leaf switch (and transceiver cage) each NIC hangs on: CSV `node,rail,leaf[,rack][,cage]` or `node,leaf`."""
+"""Which leaf switch (and transceiver cage) each NIC hangs on: CSV `node,rail,leaf[,rack][,cage]` or
+`node,leaf`.
+"""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -54,7 +56,9 @@ def read(path: Path, skipped: Skipped) -> Topology:
         by_rail = "rail" in header
         missing = {"node", "leaf"} - set(header)
         if missing:
-            raise UserError(f"{path} line 1: no column {', '.join(sorted(missing))}; wanted: node,rail,leaf or node,leaf")
+            raise UserError(
+                f"{path} line 1: no column {', '.join(sorted(missing))}; wanted: node,rail,leaf or node,leaf"
+            )
         leaf: dict[tuple[str, str], str] = {}
         cage: dict[tuple[str, str], str] = {}
         reader = csv.reader(file)
@@ -66,7 +70,10 @@ def read(path: Path, skipped: Skipped) -> Topology:
                 cells = dict(zip(header, (cell.strip() for cell in row), strict=False))
                 key = cells.get("node", ""), cells.get("rail", "") if by_rail else ""
                 if len(row) != len(header) or not key[0] or not cells["leaf"] or (by_rail and not key[1]):
-                    skipped.add(where, "a node, its rail and its leaf are needed" if by_rail else "a node and its leaf")
+                    skipped.add(
+                        where,
+                        "a node, its rail and its leaf are needed" if by_rail else "a node and its leaf",
+                    )
                     continue
                 if leaf.setdefault(key, cells["leaf"]) != cells["leaf"]:
                     raise UserError(f"{where}: {' rail '.join(filter(None, key))} was on leaf {leaf[key]} before")

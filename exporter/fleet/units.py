@@ -48,7 +48,7 @@ def show_seconds(value: float) -> str:
     for limit, factor, name in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
         if value < limit:
             return f"{value * factor:.3g} {name}"
-    return f"{value:,.2f} s" if value < 100 else f"{value:,.0f} s"  # noqa: PLR2004 - digits worth printing
+    return f"{value:,.2f} s" if value < 100 else f"{value:,.0f} s"  # digits worth printing
 
 
 def percent(ratio: float) -> str:

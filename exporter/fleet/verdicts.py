@@ -67,8 +67,10 @@ class Undetermined:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The whole answer. `healthy` counts the (node, rail) cleared; `resolution` is the smallest loss these probes show;
-    `normal` the typical rate by rail, as text; `cost` what each blamed link or node costs, by its name."""  # fmt: skip
+    """The whole answer. `healthy` counts the (node, rail) cleared; `resolution` is the smallest loss these
+    probes show; `normal` the typical rate by rail, as text; `cost` what each blamed link or node costs, by
+    its name.
+    """
 
     links: tuple[Link, ...]
     nodes: tuple[Node, ...]
