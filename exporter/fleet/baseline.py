@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.fleet.levels import SLOW_RATIO, WINDOWS
+from exporter.fleet.levels import AGREE_FLOOR, SLOW_RATIO, WINDOWS, upper_sigma
 from exporter.fleet.probes import Floats, Ints, Nics, Probes, compact, stable_order
 
 FAST = math.log(SLOW_RATIO)
@@ -39,27 +39,26 @@ def baseline(probes: Probes, nics: Nics, scope: Ints) -> Baseline:
     key = (probes.rail * 3 + scope) * engines + probes.engine
     unique, group = compact(key, len(probes.rails) * 3 * engines)
     value = np.log(probes.rate)
-    best, nic, group_of = _upper(nics, group, value, unique.size)
+    both = np.concatenate([nics.src * unique.size + group, nics.dst * unique.size + group])
+    keys, end = compact(both, nics.node.size * unique.size)
+    group_of = keys % max(unique.size, 1)
+    best = _upper(np.concatenate([value, value]), end, keys.size)
     base = segment_median(best, group_of, unique.size)
+    spread = upper_sigma(value - segment_median(value, group, unique.size)[group])
+    near = min(FAST, max(-3 * spread, -AGREE_FLOOR))  # noisy probes: the lucky few must not say alone what is normal
     for _ in range(2):  # the second round sees who is healthy from a better centre
-        nic_best = np.full(nics.node.size, -np.inf)
-        np.maximum.at(nic_best, nic, best - base[group_of])
-        clear = (nic_best[nics.src] >= FAST) & (nic_best[nics.dst] >= FAST)
+        healthy = best - base[group_of] >= near
+        clear = healthy[end[: value.size]] & healthy[end[value.size :]]
         centre = segment_median(value[clear], group[clear], unique.size)
         base = np.where(np.isfinite(centre), centre, base)
     base[np.bincount(group_of, minlength=unique.size) < MIN_NODES] = np.nan
     return Baseline(group, unique // engines // 3, unique // engines % 3, unique % engines, np.exp(base))
 
 
-def _upper(nics: Nics, group: Ints, value: Floats, groups: int) -> tuple[Floats, Ints, Ints]:
-    """The best of each NIC in each class it was probed in (of eight or more the second best: a probe shared
-    by two lucky ends must not set the pace), that NIC and that class.
-    """
-    both = np.concatenate([nics.src * groups + group, nics.dst * groups + group])
-    keys, segment = compact(both, nics.node.size * groups)
-    counts = np.bincount(segment, minlength=keys.size)
-    best = segment_pick(np.concatenate([value, value]), segment, counts - 1 - (counts >= WINDOWS[0]))
-    return best, keys // groups, keys % groups
+def _upper(value: Floats, segment: Ints, segments: int) -> Floats:
+    """The best of each segment; of eight or more the second: a probe that two ends share must not set the pace."""
+    counts = np.bincount(segment, minlength=segments)
+    return segment_pick(value, segment, counts - 1 - (counts >= WINDOWS[0]))
 
 
 def segment_median(values: Floats, segment: Ints, segments: int) -> Floats:

@@ -10,7 +10,7 @@ from exporter.fleet.levels import SLOW_RATIO, WINDOWS
 from exporter.fleet.locate import BOTH, CLEAR, FAST, INTERMITTENT, SLOW, TRANSMIT, Estimate
 from exporter.fleet.patterns import FLICKER
 from exporter.fleet.probes import CROSS, INTRA, RECENT, Bools, Floats, Ints, Nics, Probes
-from exporter.fleet.units import percent, show_rate
+from exporter.fleet.units import percent, rail_name, show_rate
 
 ANCHORS = 16
 LISTED = 3
@@ -50,6 +50,8 @@ class Witness:
         """The fastest cleared NICs of each (rail, leaf), and of each rail under leaf -2."""
         clear = np.flatnonzero(self.result.status == CLEAR)
         found: dict[tuple[int, int], list[int]] = {}
+        if not clear.size:
+            return found
         for leaf in (self.leaf[clear], np.full(clear.size, -2)):
             order = np.lexsort((-self.result.best[clear], leaf, self.nics.rail[clear]))
             rail, where = self.nics.rail[clear][order], leaf[order]
@@ -66,7 +68,7 @@ class Witness:
     def title(self, nic: int) -> str:
         """`gpu-17 rail 3`."""
         node, rail = self.name(nic)
-        return f"{node} rail {rail}"
+        return f"{node} {rail_name(rail)}"
 
     def seen(self, nic: int) -> Seen:
         """The probes the verdict rests on: of the blamed direction, the newest, without those a worse partner
@@ -118,11 +120,11 @@ class Witness:
         node, rail = self.name(nic)
         anchor = self._anchor(nic, set(avoid))
         if anchor is None:
-            return f"probe rail {rail} between four nodes or more, each with two partners or more"
+            return f"probe {rail_name(rail)} between four nodes or more, each with two partners or more"
         scope = self._scope(nic, anchor)
         normal = self._expected(nic, scope)
         return (
-            f"probe {node} r{rail} against {self.name(anchor)[0]},"
+            f"probe {node} {f'r{rail}' if rail.isdecimal() else rail_name(rail)} against {self.name(anchor)[0]},"
             f" expect >= {show_rate(SLOW_RATIO * normal, self.probes.unit)}"
         )
 
@@ -153,7 +155,7 @@ class Witness:
         rows = np.arange(ends.start[nic], ends.start[nic + 1])
         rail = self.name(nic)[1]
         if not rows.size:
-            why = f"fewer than three nodes were measured alike on rail {rail}: nothing says what is normal"
+            why = f"fewer than three nodes were measured alike on {rail_name(rail)}: nothing says what is normal"
             return f"{why}, and two ends of one link can't be told apart", self.next_probe(nic)
         partner = np.unique(ends.partner[rows])
         clear = partner[result.status[partner] == CLEAR]

@@ -14,7 +14,7 @@ from exporter.fleet.locate import BOTH, CLEAR, INTERMITTENT, SLOW, TRANSMIT, UND
 from exporter.fleet.patterns import FLICKER
 from exporter.fleet.probes import Bools, Nics, Probes, index
 from exporter.fleet.topology import Topology
-from exporter.fleet.units import percent, show_rate
+from exporter.fleet.units import percent, rail_name, show_rate
 from exporter.fleet.verdicts import Findings, Leaf, Link, Node, Pair, Undetermined
 
 NODE_SHARE = 0.75
@@ -102,7 +102,11 @@ def _cage(witness: Witness, nic: int, topology: Topology) -> str:
         return ""
     mates = np.flatnonzero((witness.nics.node == witness.nics.node[nic]) & (witness.result.status >= SLOW)).tolist()
     others = [witness.name(mate)[1] for mate in mates if mate != nic and topology.cage.get(witness.name(mate)) == cage]
-    return f"; rail {', '.join(others)} in the same cage {cage} is slow too: one transceiver or cable" if others else ""
+    return (
+        f"; {rail_name(', '.join(others))} in the same cage {cage} is slow too: one transceiver or cable"
+        if others
+        else ""
+    )
 
 
 def _nodes(witness: Witness, covered: Bools) -> tuple[Bools, list[Node]]:
@@ -136,15 +140,9 @@ def _leaves(witness: Witness, names: tuple[str, ...]) -> tuple[Bools, list[Leaf]
     found, covered = [], np.zeros(result.status.size, bool)
     terms = result.leaves
     for at in np.flatnonzero(terms.slow).tolist():
-        leaf, rail, loss = (
-            names[terms.leaf[at]],
-            probes.rails[terms.rail[at]],
-            1 - math.exp(float(terms.term[at])),
-        )
-        evidence = (
-            f"leaf {leaf} rail {rail} lost {percent(loss)} in most probes across leaves and none inside: its uplinks,"
-            " or congestion above them; switch counters decide, no NIC is blamed"
-        )
+        leaf, rail, loss = names[terms.leaf[at]], probes.rails[terms.rail[at]], 1 - math.exp(float(terms.term[at]))
+        what = f"leaf {leaf} {rail_name(rail)} lost {percent(loss)} in most probes across leaves and not inside"
+        evidence = f"{what}: its uplinks, or congestion above them; switch counters decide, no NIC is blamed"
         found.append(Leaf(leaf, rail, "slow", round(loss, 4), evidence))
     known = witness.leaf >= 0
     rails = max(len(probes.rails), 1)
@@ -158,9 +156,8 @@ def _leaves(witness: Witness, names: tuple[str, ...]) -> tuple[Bools, list[Leaf]
         covered |= members
         losses = [interval(witness.seen(nic).value)[0] for nic in np.flatnonzero(members & slow).tolist()]
         leaf, rail = names[group // rails], probes.rails[group % rails]
-        evidence = (
-            f"leaf {leaf} rail {rail}: {count} of {int(members.sum())} NICs on it are slow: the switch, not its NICs"
-        )
+        what = f"leaf {leaf} {rail_name(rail)}: {count} of {int(members.sum())} NICs on it are slow"
+        evidence = f"{what}: the switch, not its NICs"
         found.append(Leaf(leaf, rail, "slow", float(np.median(losses)), evidence))
     return covered, found
 
@@ -172,7 +169,7 @@ def _pairs(witness: Witness) -> Iterator[Pair]:
     ):
         (src, rail), (dst, _) = witness.name(first), witness.name(second)
         loss = round(1 - math.exp(level), 4)
-        what = f"{src} and {dst} rail {rail} lost {percent(loss)} with each other in {count} of {count} probes"
+        what = f"{src} and {dst} {rail_name(rail)} lost {percent(loss)} with each other in {count} of {count} probes"
         yield Pair(src, dst, rail, "slow", loss, f"{what}, both fast elsewhere: the path between them")
 
 
@@ -190,8 +187,10 @@ def _rail_doubts(witness: Witness) -> Iterator[Undetermined]:
     for at in np.flatnonzero(known & (base.normal < SLOW_RATIO * np.nan_to_num(usual)[kind])).tolist():
         mine, others = (show_rate(float(rate), probes.unit) for rate in (base.normal[at], usual[kind[at]]))
         rail = probes.rails[base.rail[at]]
-        why = f"all of rail {rail} is at {mine} where the median rail is at {others}: slow as a whole, or built so"
-        yield Undetermined("*", rail, why, f"compare rail {rail}'s negotiated rate with the other rails'")
+        why = (
+            f"all of {rail_name(rail)} is at {mine} where the median rail is at {others}: slow as a whole, or built so"
+        )
+        yield Undetermined("*", rail, why, f"compare {rail_name(rail)}'s negotiated rate with the other rails'")
 
 
 def _unmeasured(probes: Probes, nics: Nics, topology: Topology) -> Iterator[Undetermined]:

@@ -22,6 +22,8 @@ def heatmap(probes: Probes, nics: Nics, result: Estimate, width: int, colour: bo
     if not FEWEST <= size <= MOST or LABEL + CELL * size > width:
         return []
     percent = _percent(probes, nics, result, size)
+    if np.isnan(percent).all():
+        return []
     lines = [
         "percent of normal, row to column, the best probe of each pair on its worst rail (. not measured):",
         " " * LABEL + "".join(f"{number:>{CELL}}" for number in range(1, size + 1)),

@@ -25,11 +25,15 @@ NAMED = 20
 
 @dataclass(slots=True)
 class Skipped:
-    """What could not be read: how many, and the first few by name. With `strict` the first one ends the run."""
+    """Rows left out: how many, the first few by name, and how many of them only repeat another.
+
+    With `strict` the first one that can't be read ends the run.
+    """
 
     strict: bool = False
     count: int = 0
     named: list[str] = field(default_factory=list)
+    repeats: int = 0
 
     def add(self, where: str, why: str) -> None:
         """Count one. Raises UserError where strict."""
@@ -43,8 +47,10 @@ class Skipped:
         """What to tell the operator."""
         for line in self.named:
             yield f"{printable(line)} (skipped)"
-        if self.count > len(self.named):
-            yield f"{self.count:,} skipped in all"
+        if self.count > len(self.named) + self.repeats:
+            yield f"{self.count - self.repeats:,} skipped in all"
+        if self.repeats:
+            yield f"{self.repeats:,} repeat another row (same ends, rail, time and rate): counted once"
 
 
 class Names:
@@ -120,7 +126,7 @@ class Intake:
         self._parts.append(part.take(~bad) if bad.any() else part)
         self._held += self._parts[-1].src.size
         if self._held > HELD:
-            self._parts = [recent(self._joined())]
+            self._parts = [recent(self._without_repeats(self._joined()))]
             self._held = self._parts[0].src.size
 
     def unreadable(self, where: str, why: str) -> None:
@@ -141,8 +147,9 @@ class Intake:
 
     def _joined(self) -> Probes:
         names = (tuple(self._nodes.names), tuple(self._rails.names), self.unit or "")
-        if not self._parts:
-            raise UserError("no measurement could be read")
+        if not self._held:
+            first = f"; the first: {self.skipped.named[0]}" if self.skipped.named else ""
+            raise UserError(f"no measurement could be read{first}")
         if len(self._parts) == 1:
             return replace(self._parts[0], nodes=names[0], rails=names[1], unit=names[2])
         columns = [
@@ -154,11 +161,7 @@ class Intake:
 
     def probes(self) -> Probes:
         """All that was taken, oldest first; repeated rows once. Raises UserError where nothing is left."""
-        probes = recent(self._joined())
-        if not probes.src.size:
-            first = f"; the first: {self.skipped.named[0]}" if self.skipped.named else ""
-            raise UserError(f"no measurement could be read of {self.rows} rows{first}")
-        return self._without_repeats(self._without_outliers(probes))
+        return recent(self._without_outliers(self._without_repeats(self._joined())))
 
     def _without_outliers(self, probes: Probes) -> Probes:
         group = probes.rail * max(len(self._engines.names), 1) + probes.engine
@@ -183,9 +186,7 @@ class Intake:
         if not same.any():
             return probes
         self.skipped.count += int(same.sum())
-        self.skipped.named.append(
-            f"{int(same.sum())} rows repeat another (same ends, rail, time and rate): counted once"
-        )
+        self.skipped.repeats += int(same.sum())
         reverse = np.zeros(key.size, bool)  # written from both ends: it says nothing of a direction
         reverse[order[:-1]] = same[order[1:]] & (probes.src[order[1:]] != probes.src[order[:-1]])
         return replace(probes, both=probes.both | reverse).take(~same)

@@ -99,7 +99,8 @@ def levels(ends: Ends, noise: Noise, window: int, ignore: Bools) -> Levels:
     capped = np.where(used, np.minimum(value, reference + width), 0.0)
     level = np.where(kept > 0, capped.sum(axis=1) / np.maximum(kept, 1), np.nan)
     known = np.isfinite(level)
-    middle = float(np.median(level[known])) if known.any() else 0.0
+    # A typical probe is at 0, a healthy level a little above: a lower median is of a few NICs, most of them bad.
+    middle = max(float(np.median(level[known])), 0.0) if known.any() else 0.0
     # Few peers say little of their own spread: the noise of one probe bounds it from below.
     spread = np.maximum(upper_sigma(level[known], middle), noise.probe / np.sqrt(np.maximum(kept, 1)))
     spread = np.hypot(spread, noise.normal)

@@ -33,6 +33,8 @@ BOTH, TRANSMIT, RECEIVE = 0, 1, 2
 """In which direction a NIC is slow."""
 CHANCE = 0.01
 """A blame on few probes must be less likely than this to happen anywhere in the fleet by congestion alone."""
+CHANCE_ONE_WAY = 0.001
+"""The same for one direction of a NIC that is fast in the other: a stranger thing to believe."""
 FAST = math.log(SLOW_RATIO)
 BY_CONGESTION = 5e-5
 """A level must be less likely than this to be what congestion left of a healthy NIC."""
@@ -154,12 +156,13 @@ def _judge(ends: Ends, noise: Noise, best: Floats, count: Ints) -> _Judged:
     recent = np.zeros(size)
     recent[short.nic] = short.level
     suspect[long.nic] |= long.slow & (recent[long.nic] <= FAST / 2)
+    suspect &= ~_fast_elsewhere(ends, short, suspect)
     clear = (count > 0) & ~suspect
     healthy = ends.value[clear[ends.nic] & clear[ends.partner]]
     for one in (short, long):
         blamed = one.slow & one.agree & suspect[one.nic] & (by_congestion(one, healthy) < BY_CONGESTION)
         steady[one.nic[blamed]] |= _partners(one, ends, clear)[blamed] >= 2  # one partner is no witness
-    steady |= _certified_slow(ends, few_slow, clear, noise, best)
+    steady |= few_slow & (_few_by_chance(ends, few_slow, clear, noise, best) < CHANCE)
     status = np.where(steady, SLOW, np.where(clear, CLEAR, UNDETERMINED))
     return _Judged(status, suspect, upper_sigma(short.level))
 
@@ -167,6 +170,21 @@ def _judge(ends: Ends, noise: Noise, best: Floats, count: Ints) -> _Judged:
 def certificate(noise: Noise, count: Ints) -> Floats:
     """How slow (log) the best of `count` probes must be to be called slow: 7 %, or what noise can't do."""
     return -np.maximum(-FAST, 3 * noise.probe / np.sqrt(np.maximum(count, 1)))
+
+
+def _fast_elsewhere(ends: Ends, level: Levels, suspect: Bools) -> Bools:
+    """Suspects that met one partner only of late, and were fast with another before."""
+    size = suspect.size
+    partner = ends.partner[level.entry]
+    lone = suspect[level.nic] & (partner == partner[:, :1]).all(axis=1)
+    if not lone.any():
+        return np.zeros(size, bool)
+    only = np.full(size, -1)
+    only[level.nic[lone]] = partner[lone, 0]
+    other = (only[ends.nic] >= 0) & (ends.partner != only[ends.nic])
+    best = np.full(size, -np.inf)
+    np.maximum.at(best, ends.nic[other], ends.value[other])
+    return best >= FAST
 
 
 def _partners(level: Levels, ends: Ends, clear: Bools) -> Ints:
@@ -178,25 +196,26 @@ def _partners(level: Levels, ends: Ends, clear: Bools) -> Ints:
     return different
 
 
-def _certified_slow(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, best: Floats) -> Bools:
-    """Candidates slow against two or more cleared partners, alike with each, and too often for chance."""
-    if not candidates.any():
-        return candidates
+def _few_by_chance(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, best: Floats) -> Floats:
+    """How many NICs of this fleet congestion alone would make look like each candidate.
+
+    Infinite where it is not slow against two or more cleared partners, alike with each.
+    """
     size = candidates.size
+    expected = np.full(size, np.inf)
+    if not candidates.any():
+        return expected
     mine = candidates[ends.nic] & clear[ends.partner]
     nic, value = ends.nic[mine], ends.value[mine]
     count = np.bincount(nic, minlength=size)
     low, high = np.full(size, np.inf), np.full(size, -np.inf)
     np.minimum.at(low, nic, value)
     np.maximum.at(high, nic, value)
-    pairs = np.unique((nic << 32) | ends.partner[mine]) >> 32
-    partners = np.bincount(pairs, minlength=size)
-    between_clear = clear[ends.nic] & clear[ends.partner]
-    chance = np.ones(size)
-    chance[candidates] = chance_of(ends.value[between_clear], best[candidates]) ** count[candidates] * size
-    alike = high - low <= 2 * agreement(noise)
-    found: Bools = candidates & (partners >= 2) & alike & (chance < CHANCE)
-    return found
+    partners = np.bincount(np.unique((nic << 32) | ends.partner[mine]) >> 32, minlength=size)
+    fit = candidates & (partners >= 2) & (high - low <= 2 * agreement(noise))
+    between_clear = ends.value[clear[ends.nic] & clear[ends.partner]]
+    expected[fit] = chance_of(between_clear, best[fit]) ** count[fit] * size
+    return expected
 
 
 def _one_way(ends: Ends, sends: bool, directed: Bools, noise: Noise, status: Ints) -> Bools:
@@ -217,7 +236,7 @@ def _one_way(ends: Ends, sends: bool, directed: Bools, noise: Noise, status: Int
     blamed = np.zeros(size, bool)
     witnesses = _partners(level, chosen, clear) >= 2
     blamed[level.nic] = level.slow & level.agree & witnesses
-    blamed |= _certified_slow(chosen, few, clear, noise, best)
+    blamed |= few & (_few_by_chance(chosen, few, clear, noise, best) < CHANCE_ONE_WAY)
     return blamed & (other_best >= FAST + noise.probe)
 
 

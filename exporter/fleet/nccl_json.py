@@ -60,16 +60,13 @@ def _hosts(config: Mapping[str, Any]) -> tuple[list[str], str]:
 
 
 def _busbw(results: list[Mapping[str, Any]]) -> tuple[int, float]:
-    """The largest size, and its better bus bandwidth in GB/s. Raises ValueError where no size gave one."""
-    found: dict[int, float] = {}
-    for result in results:
-        for place in ("out_of_place", "in_place"):
-            rate = (result.get(place) or {}).get("bus_bw")
-            if isinstance(rate, int | float) and rate > 0:
-                found[int(result["size"])] = max(float(rate), found.get(int(result["size"]), 0.0))
-    if not found:
-        raise ValueError("no size has a bus bandwidth")
-    return max(found.items())
+    """The largest size, and its better bus bandwidth in GB/s. Raises ValueError where that size gave none."""
+    largest = max(results, key=lambda result: int(result["size"]))
+    rates = [(largest.get(place) or {}).get("bus_bw") for place in ("out_of_place", "in_place")]
+    measured = [float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0]
+    if not measured:
+        raise ValueError("its largest size has no bus bandwidth")
+    return int(largest["size"]), max(measured)
 
 
 def _start(text: object) -> float:

@@ -30,17 +30,22 @@ Row = Sequence[str]
 def read(lines: Iterator[str], header: Row, name: str, intake: Intake, step: Callable[[], None]) -> None:
     """Read the lines after the header. `step` is called now and then. Raises UserError on a wrong header."""
     table = columns(header, name)
-    reader = csv.reader(lines)
-    before = 1
+    intake.use_unit(table.unit, name)
+    reader = csv.reader(lines, strict=True)
     while True:
+        rows: list[Row] = []
+        before, broken = reader.line_num + 1, ""
         try:
-            rows = list(islice(reader, CHUNK))
-        except csv.Error as error:
-            raise UserError(f"{name} line {before + reader.line_num}: {error}; is a quote left open?") from None
-        if not rows:
+            rows.extend(islice(reader, CHUNK))
+        except csv.Error as error:  # the rows before it are in the list; reading goes on after it
+            broken = f"{error}; is a quote left open?"
+        if rows:
+            lines_read = reader.line_num + 1 - before if not broken else -1
+            _take(rows, _numbers(rows, before, lines_read), table, intake)
+        if broken:
+            intake.unreadable(f"{name} line {reader.line_num + 1}", broken)
+        elif not rows:
             return
-        _take(rows, _numbers(rows, before, reader.line_num - before + 1), table, intake)
-        before = reader.line_num + 1
         step()
 
 

@@ -15,7 +15,7 @@ FLICKER_SHARE = 0.15
 FLICKER_CHANCE = 1e-7
 USUAL = 0.02
 """Share of slow probes that is never surprising, in the best of fleets."""
-PAIR_CHANCE = 0.02
+PAIR_CHANCE = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,10 @@ def flickering(ends: Ends, blamed: Bools, leaf: Ints) -> Bools:
         )
     # Chernoff: the chance of such a share is at most exp(-count x distance).
     rare = count * distance > -math.log(FLICKER_CHANCE)
+    # A repaired NIC was slow for a while, an intermittent one is slow now and then.
+    turns = np.bincount(ends.nic[mine][1:], np.diff(slow[mine]) & (np.diff(ends.nic[mine]) == 0), minlength=size)
     found: Bools = (count >= FLICKER_PROBES) & (share >= FLICKER_SHARE) & (share > usual) & rare
+    found &= turns >= share * (1 - share) * (count - 1)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from exporter.fleet.cost import Job, cost
 from exporter.fleet.probes import Probes
-from exporter.fleet.units import percent, printable, show_seconds
+from exporter.fleet.units import percent, printable, rail_name, show_seconds
 from exporter.fleet.verdicts import Findings, Link, Undetermined
 
 SHOWN = 40
@@ -44,12 +44,13 @@ def lines(found: Findings, probes: Probes, normal: float, width: int | None, pic
 
 def summary(found: Findings, probes: Probes) -> str:
     """What was brought, and what it can show."""
-    rates = "; ".join(f"rail {printable(rail)} {rate}" for rail, rate in sorted(found.normal.items())[:SHOWN])
+    rates = "; ".join(f"{printable(rail_name(rail))} {rate}" for rail, rate in sorted(found.normal.items())[:SHOWN])
     normal = f"Normal: {rates}. " if rates else ""
+    shows = f"A probe's noise is {percent(found.noise)}; losses under {percent(found.resolution)} may not show."
     return (
         f"{_counted(len(probes.nodes), 'node')}, {_counted(len(probes.rails), 'rail')},"
         f" {_counted(probes.src.size, 'recent probe')}. {normal}"
-        f"A probe's noise is {percent(found.noise)}; losses under {percent(found.resolution)} may not show."
+        f"{shows if normal else 'What is normal is not known.'}"
     )
 
 
@@ -99,7 +100,7 @@ def _price(loss: float, probes: Probes, normal: float) -> str:
 
 
 def _doubt(one: Undetermined) -> str:
-    who = f"{one.node} rail {one.rail}" if one.node != "*" else f"rail {one.rail}"
+    who = f"{one.node} {rail_name(one.rail)}" if one.node != "*" else rail_name(one.rail)
     return f"{who}: {one.why}. Next: {one.next}."
 
 

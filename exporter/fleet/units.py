@@ -51,6 +51,11 @@ def show_seconds(value: float) -> str:
     return f"{value:,.2f} s" if value < 100 else f"{value:,.0f} s"  # digits worth printing
 
 
+def rail_name(rail: str) -> str:
+    """`rail 3`, whether the file says `3` or `rail 3`."""
+    return rail if rail.lower().startswith("rail") else f"rail {rail}"
+
+
 def percent(ratio: float) -> str:
     """0.314 as `31 %`."""
     return f"{ratio * 100:.0f} %"

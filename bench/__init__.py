@@ -1,0 +1,1 @@
+"""Benchmarks beside peers, on the same input in the same run."""
