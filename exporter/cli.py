@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exporter import __version__
+from exporter.fleet.command import ESTIMATE, LOCATE, estimate_flags, locate_flags, run_estimate, run_locate
 from exporter.model import UserError
 
 Command = Callable[[argparse.Namespace], int]
@@ -134,6 +135,8 @@ def _list_scenarios() -> int:
 COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Command]] = {
     "serve": ("run the daemon of this node", _serve_flags, _serve),
     "metrics": ("poll every check once and print the metrics", _metrics_flags, _metrics),
+    "locate": (LOCATE, locate_flags, run_locate),
+    "estimate": (ESTIMATE, estimate_flags, run_estimate),
     "demo": ("a simulated node with one slow port, found and shown", _demo_flags, _demo),
     "config": ("look at a configuration file", _config_flags, _config),
     "catalogue": ("every metric, as Markdown", _no_flags, _catalogue),
