@@ -88,13 +88,13 @@ class Daemon:
             log.error("the new configuration is not used:\n%s", error)  # noqa: TRY400 - a user's mistake
             before.node.board.note_reload(successful=False)
             return
-        if (config.web, config.paths) != (before.config.web, before.config.paths):
-            log.warning("a change of web or paths needs a restart; the rest of the new configuration is used")
+        if (config.web, config.paths.state) != (before.config.web, before.config.paths.state):
+            log.warning("a change of web or paths.state needs a restart; the rest of the new configuration is used")
         self._schedule.replace({})
         if not before.node.wait(max(plan.timing.timeout for plan in before.node.plans.values())):
             self._sources.renew()
         shown = self._build(config)
-        shown.node.board.inherit(before.node.board)
+        shown.node.inherit(before.node)
         shown.node.board.note_reload(successful=True)
         shown.node.turn(shown.node.plans)
         self._use(shown)

@@ -4,15 +4,15 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from exporter.checks import CHECKS
 from exporter.model import Role
-from exporter.quantities import Address, Duration, Rate, address
+from exporter.quantities import Address, Duration, Rate, address, between
 from exporter.strict import Model, read_model
 
 MAX_TIMEOUT = 5.0
-_GLOB = re.compile(r"[\w.:,@+*?\[\]!-]+")
+_GLOB = re.compile(r"(?:[\w.:,@+*?-]|\[!?[\w.:,@+*?-]+\])+")
 
 
 def _glob(value: Any) -> str:
@@ -27,11 +27,16 @@ def _switch(value: Any) -> Any:
     return value
 
 
+def _list(value: Any) -> Any:
+    """A list whose entries are all commented out reads as null."""
+    return () if value is None else value
+
+
 Glob = Annotated[str, BeforeValidator(_glob)]
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 Switch = Annotated[bool | Literal["auto"], BeforeValidator(_switch)]
-Interval = Annotated[Duration, Field(ge=1, le=3600)]
-Timeout = Annotated[Duration, Field(gt=0, le=60)]
+Interval = Annotated[Duration, AfterValidator(between("1s", "1h"))]
+Timeout = Annotated[Duration, AfterValidator(between("1ms", "60s"))]
 
 
 class NodeConfig(Model):
@@ -156,7 +161,7 @@ class Config(Model):
     """The whole file."""
 
     node: NodeConfig = NodeConfig()
-    nics: tuple[NicConfig, ...] = Field(default=(), strict=False)
+    nics: Annotated[tuple[NicConfig, ...], BeforeValidator(_list)] = Field(default=(), strict=False)
     paths: PathsConfig = PathsConfig()
     log: LogConfig = LogConfig()
     web: WebConfig = WebConfig()

@@ -30,10 +30,16 @@ Read = TypeVar("Read", bound=Model)
 
 def read_model(path: Path, model: type[Read]) -> Read:
     """The model in a file. Raises UserError with a line for every mistake."""
+    document, mistakes = read_yaml(path)
+    lines = [f"{path}:{mistake}" for mistake in mistakes]
     try:
-        return model.model_validate(read_yaml(path))
+        found = model.model_validate(document)
     except ValidationError as error:
-        raise UserError("\n".join(f"{path}: {_mistake(detail)}" for detail in error.errors())) from error
+        lines += [f"{path}: {_mistake(detail)}" for detail in error.errors() if detail["type"] != "invalid_key"]
+        raise UserError("\n".join(lines)) from error
+    if lines:
+        raise UserError("\n".join(lines))
+    return found
 
 
 _SHORT = {
@@ -43,6 +49,7 @@ _SHORT = {
     "model_type": "a mapping of keys is needed",
     "dict_type": "a mapping of keys is needed",
     "path_type": "a path is needed",
+    "string_type": "a text is needed",
 }
 
 
@@ -53,9 +60,9 @@ def _mistake(detail: ErrorDetails) -> str:
     got = detail["input"]
     if isinstance(got, Ambiguous):
         what = f"`{got}` may mean a boolean or a word: write true or false, or quote it"
-    elif detail["type"] in _SHORT:
+    elif detail["type"] in ("extra_forbidden", "missing"):
         what = _SHORT[detail["type"]]
     else:
-        message = detail["msg"].removeprefix("Value error, ")
+        message = _SHORT.get(detail["type"], detail["msg"]).removeprefix("Value error, ")
         what = message if isinstance(got, dict | list) else f"{message} (got {repr(got)[:MAX_SHOWN]})"
     return f"{where}: {what}" if where else what
