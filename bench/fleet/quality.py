@@ -42,8 +42,8 @@ CASES = (
     Case("n=512, 16 probes, one direction", Fleet(512, probes=16, faults=Faults(directional=0.01)), 6),
     Case("n=512, 64 probes, half the time", Fleet(512, probes=64, faults=SLOW_NOW_AND_THEN), 2),
     Case("n=512, 10 % of probes missing", Fleet(512, missing=0.1, faults=NICS), 6),
-    Case("n=4096, 5 % of nodes free", Fleet(4096, probes=32, free=0.05, faults=NICS), 3),
-    Case("n=4096, 20 % of nodes free", Fleet(4096, probes=16, free=0.2, faults=NICS), 3),
+    Case("n=4096, 5 % of nodes free, 8 probes on average", Fleet(4096, free=0.05, faults=NICS), 3),
+    Case("n=4096, 20 % of nodes free, 8 probes on average", Fleet(4096, free=0.2, faults=NICS), 3),
     Case("n=4, congestion alone (10 %, bursts)", Fleet(4, congestion=0.1, burst=0.03), 600),
     Case("n=64, congestion alone", Fleet(64, congestion=0.1, burst=0.03), 100),
     Case("n=4096, congestion alone", Fleet(4096, congestion=0.1, burst=0.03), 10),
@@ -51,13 +51,38 @@ CASES = (
 )
 
 
+BATCH = (
+    "fleet (8 rails, 8 probes a NIC, 5 % noise, 3 % congestion)",
+    "runs",
+    "precision",
+    "recall",
+    "false per million NICs",
+    "undetermined",
+    "leaf-rails found / bad / false",
+    "estimate, ms",
+)
+ONLINE = (
+    "fleet, online",
+    "faults found",
+    "scheduled probes to name: p50, p95",
+    "with a suspect's extra probes: p50, p95",
+    "false blames in NIC-probes",
+    "extra probes",
+    "CPU ms a round",
+)
+
+
+def _head(*names: str) -> Iterator[str]:
+    yield f"| {' | '.join(names)} |"
+    yield "|---" * len(names) + "|"
+
+
 def batch(base: int, share: float) -> Iterator[str]:
     """Lines of the batch table."""
-    yield "| fleet (8 rails, 8 probes a NIC, 5 % noise, 3 % congestion) | runs | precision | recall | false per million NICs | undetermined | leaf-rails found / bad / false | estimate, ms |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield from _head(*BATCH)
     for case in CASES:
         seeds = max(int(case.seeds * share), 1)
-        total = Score(0, 0, 0, 0, 0, 0, 0, 0.0)
+        total = Score(0, 0, 0, 0, 0, 0, 0, 0, 0.0)
         for seed in range(base, base + seeds):
             total += judge(case.fleet, seed)
         yield (
@@ -69,8 +94,7 @@ def batch(base: int, share: float) -> Iterator[str]:
 
 def online(base: int, share: float) -> Iterator[str]:
     """Lines of the online table."""
-    yield "| fleet, online | faults found | scheduled probes to name: p50, p95 | with a suspect's extra probes: p50, p95 | false blames in NIC-probes | extra probes | CPU ms a round |"
-    yield "|---|---|---|---|---|---|---|"
+    yield from _head(*ONLINE)
     long = max(int(320 * share), 40)
     rows = (
         ("n=4, loss 30 %", (faulty(4, 0.05), 60, 30), 0.0),
