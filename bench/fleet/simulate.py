@@ -187,7 +187,7 @@ def probe_rounds(state: State, fleet: Fleet, rng: np.random.Generator) -> Pairs:
     """
     rounds: list[Pairs] = []
     free = rng.random(fleet.nodes) < fleet.free
-    for number in range(fleet.probes):
+    for number in range(round(fleet.probes / fleet.free)):
         if number:  # jobs end and start: some nodes change sides between two rounds
             change = rng.random(fleet.nodes) < 0.1
             free = np.where(change, rng.random(fleet.nodes) < fleet.free, free)

@@ -44,12 +44,15 @@ def baseline(probes: Probes, nics: Nics, scope: Ints) -> Baseline:
     group_of = keys % max(unique.size, 1)
     best = _upper(np.concatenate([value, value]), end, keys.size)
     base = segment_median(best, group_of, unique.size)
-    spread = upper_sigma(value - segment_median(value, group, unique.size)[group])
+    order = segment_order(value, group)
+    counts = np.bincount(group, minlength=unique.size)
+    spread = upper_sigma(value - _pick(value[order], counts, counts // 2)[group])
     near = min(FAST, max(-3 * spread, -AGREE_FLOOR))  # noisy probes: the lucky few must not say alone what is normal
     for _ in range(2):  # the second round sees who is healthy from a better centre
         healthy = best - base[group_of] >= near
         clear = healthy[end[: value.size]] & healthy[end[value.size :]]
-        centre = segment_median(value[clear], group[clear], unique.size)
+        chosen, counts = order[clear[order]], np.bincount(group[clear], minlength=unique.size)
+        centre = _pick(value[chosen], counts, counts // 2)
         base = np.where(np.isfinite(centre), centre, base)
     base[np.bincount(group_of, minlength=unique.size) < MIN_NODES] = np.nan
     return Baseline(group, unique // engines // 3, unique // engines % 3, unique % engines, np.exp(base))
@@ -74,10 +77,17 @@ def segment_quantile(values: Floats, segment: Ints, segments: int, share: float)
 
 def segment_pick(values: Floats, segment: Ints, rank: Ints) -> Floats:
     """The value of each segment with `rank` smaller ones (by segment); NaN for an empty segment."""
+    return _pick(values[segment_order(values, segment)], np.bincount(segment, minlength=rank.size), rank)
+
+
+def segment_order(values: Floats, segment: Ints) -> Ints:
+    """Positions by segment, and by value inside one."""
     order = np.argsort(values)
-    order = order[stable_order(segment[order])]
-    counts = np.bincount(segment, minlength=rank.size)
+    return order[stable_order(segment[order])]
+
+
+def _pick(ordered: Floats, counts: Ints, rank: Ints) -> Floats:
     result = np.full(rank.size, np.nan)
     some = counts > 0
-    result[some] = values[order][(np.cumsum(counts) - counts + rank)[some]]
+    result[some] = ordered[(np.cumsum(counts) - counts + rank)[some]]
     return result

@@ -12,6 +12,7 @@ MIN_PROBES = 24
 KEEP = math.log(0.96)
 """A cross-leaf median above this is noise: nothing is subtracted."""
 ALARM = math.log(0.93)
+BEST = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class LeafTerms:
 
 
 def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, value: Floats) -> tuple[LeafTerms, Floats]:
-    """The terms of all leaf-rails, and `value` with them subtracted from the cross-leaf probes.
+    """The terms of all leaf-rails, and what the slower of its two leaves takes from each probe (0 inside a leaf).
 
     `leaf` and `rail` are those of each NIC (leaf -1: unknown); `src`, `dst` number the NICs of each probe.
     """
@@ -55,9 +56,9 @@ def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, value: Floats) -> t
     intra = _enough(segment_median(value[inside], a[inside], size), a[inside])
     excess = cross - np.where(np.isfinite(intra), np.minimum(intra, 0.0), 0.0)
     term = np.where(np.isfinite(excess) & (excess < KEEP), excess, 0.0)
-    corrected = value - np.where(both, np.minimum(term[a], term[b]), 0.0)
-    # A burst of congestion fills some rounds, a bad uplink all of them: the upper quarter must be slow too.
-    upper = _enough(segment_quantile(double[fair], mine[fair], size, 0.75), mine[fair])
+    through = np.where(both, np.minimum(term[a], term[b]), 0.0)
+    # A burst of congestion fills some rounds, a bad uplink all of them: the best of them must be slow too.
+    upper = _enough(segment_quantile(double[fair], mine[fair], size, BEST), mine[fair])
     usual = np.nanmedian(upper) if np.isfinite(upper).any() else 0.0
     slow = np.isfinite(intra) & (term < ALARM) & (upper - usual < ALARM)
     chosen = slice(offset, None)
@@ -69,7 +70,7 @@ def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, value: Floats) -> t
         term[chosen],
         slow[chosen],
     )
-    return terms, corrected
+    return terms, through
 
 
 def _enough(median: Floats, segment: Ints) -> Floats:

@@ -129,9 +129,9 @@ def z_gate(nics: int) -> float:
 def by_congestion(level: Levels, healthy: Floats) -> Floats:
     """How likely congestion alone makes the order statistic this slow, by NIC of `level`.
 
-    `healthy` are the values of probes between cleared ends: how slow a probe can be with no one to blame.
+    `healthy` are the values of probes between cleared ends, sorted: how slow a probe can be with no one to blame.
     """
-    slower = np.searchsorted(np.sort(healthy), level.reference, side="right")
+    slower = np.searchsorted(healthy, level.reference, side="right")
     slower_share = np.clip((slower + 1) / (healthy.size + 2), 0.0, 1 - 1e-9)
     rank = order_statistic(level.usable)
     term = slower_share**level.usable

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.fleet.baseline import Baseline, baseline
+from exporter.fleet.baseline import Baseline, baseline, segment_pick
 from exporter.fleet.leafterm import LeafTerms, leaf_terms
 from exporter.fleet.levels import (
     SLOW_RATIO,
@@ -35,6 +35,8 @@ CHANCE = 0.01
 """A blame on few probes must be less likely than this to happen anywhere in the fleet by congestion alone."""
 CHANCE_ONE_WAY = 0.001
 """The same for one direction of a NIC that is fast in the other: a stranger thing to believe."""
+KIN, KIN_Z = 3, -2.5
+"""Where this many rails of a node are slow, another rail of it needs less of a z to be believed."""
 FAST = math.log(SLOW_RATIO)
 BY_CONGESTION = 5e-5
 """A level must be less likely than this to be what congestion left of a healthy NIC."""
@@ -44,15 +46,12 @@ BY_CONGESTION = 5e-5
 class Estimate:
     """What the probes say. Arrays are by NIC unless said otherwise; values are log(rate / normal).
 
-    `value` (by probe) has the leaf terms removed and is NaN where nothing says what is normal; `few` is true
-    where the certificate rule judged; `suspect` where a NIC looked slow and was not blamed; `resolution` is
+    `value` (by probe) is NaN where nothing says what is normal; `ends` has those that tell of a NIC; `resolution` is
     the smallest loss (ratio) that eight probes can show in this noise.
     """
 
     status: Ints
     direction: Ints
-    few: Bools
-    suspect: Bools
     best: Floats
     ends: Ends
     value: Floats
@@ -65,26 +64,21 @@ class Estimate:
 
 
 def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
-    """Judge every NIC of `nics`, `leaf` being its leaf switch (-1: not known). Probes are in the order of
-    time.
-    """
+    """Judge every NIC of `nics`, `leaf` being its leaf switch (-1: not known). Probes are in the order of time."""
     size = nics.node.size
     a, b = leaf[nics.src], leaf[nics.dst]
     known = (a >= 0) & (b >= 0)
     scope = np.where(known, np.where(a == b, INTRA, CROSS), probes.scope)
     base = baseline(probes, nics, scope)
-    raw = np.log(probes.rate) - np.log(base.normal)[base.group]
-    said = np.isfinite(raw)
-    terms, corrected = leaf_terms(leaf, nics.rail, nics.src[said], nics.dst[said], raw[said])
-    value = raw.copy()
-    value[said] = corrected
-    sigma = upper_sigma(corrected)
-    noise = Noise(sigma, 1.25 * sigma / math.sqrt(max(corrected.size / max(base.normal.size, 1), 1)))
+    value = np.log(probes.rate) - np.log(base.normal)[base.group]
+    said = np.isfinite(value)
+    terms, through = leaf_terms(leaf, nics.rail, nics.src[said], nics.dst[said], value[said])
+    sigma = upper_sigma(value[said])
+    noise = Noise(sigma, 1.25 * sigma / math.sqrt(max(value[said].size / max(base.normal.size, 1), 1)))
+    said[said] = tells_of_ends(value[said], through, noise)
     ends = ends_of(nics, value, said, size)
     best = _best(ends, size)
-    count = np.diff(ends.start)
-    judged = _judge(ends, noise, best, count)
-    status, few = judged.status, count < WINDOWS[0]
+    status, healthy_spread = _judge(ends, noise, best, nics.node)
     direction = np.zeros(size, np.int64)
     for way, sends in ((TRANSMIT, True), (RECEIVE, False)):
         one_way = _one_way(ends, sends, ~probes.both, noise, status)
@@ -92,22 +86,13 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
     flicker = (status == CLEAR) & flickering(ends, status == SLOW, leaf)
     status[flicker] = INTERMITTENT
     pairs = pair_paths(nics, value, said, status == CLEAR, noise)
-    resolution = 1 - math.exp(min(FAST, -z_gate(size) * max(sigma / math.sqrt(WINDOWS[0] - 1), judged.spread)))
-    return Estimate(
-        status,
-        direction,
-        few,
-        judged.suspect,
-        best,
-        ends,
-        value,
-        scope,
-        base,
-        terms,
-        pairs,
-        noise,
-        resolution,
-    )
+    resolution = 1 - math.exp(min(FAST, -z_gate(size) * max(sigma / math.sqrt(WINDOWS[0] - 1), healthy_spread)))
+    return Estimate(status, direction, best, ends, value, scope, base, terms, pairs, noise, resolution)
+
+
+def tells_of_ends(value: Floats, through: Floats, noise: Noise) -> Bools:
+    """Whether a probe says something of its ends: not where a slow uplink (`through`, log) is all that it shows."""
+    return (through >= 0) | (value - through < -max(-FAST, 3 * noise.probe))
 
 
 def ends_of(nics: Nics, value: Floats, said: Bools, size: int) -> Ends:
@@ -129,16 +114,9 @@ def _best(ends: Ends, size: int) -> Floats:
     return best
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    status: Ints
-    suspect: Bools
-    spread: float
-
-
-def _judge(ends: Ends, noise: Noise, best: Floats, count: Ints) -> _Judged:
-    """Status of each NIC from probes of either direction; `spread` is that of healthy levels."""
-    size = count.size
+def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints) -> tuple[Ints, float]:
+    """Status of each NIC from probes of either direction, and the spread of healthy levels."""
+    size, count = node.size, np.diff(ends.start)
     none = np.zeros(ends.value.size, bool)
     first = levels(ends, noise, WINDOWS[0], none)
     level = np.where(count < WINDOWS[0], best, 0.0)
@@ -158,13 +136,16 @@ def _judge(ends: Ends, noise: Noise, best: Floats, count: Ints) -> _Judged:
     suspect[long.nic] |= long.slow & (recent[long.nic] <= FAST / 2)
     suspect &= ~_fast_elsewhere(ends, short, suspect)
     clear = (count > 0) & ~suspect
-    healthy = ends.value[clear[ends.nic] & clear[ends.partner]]
+    healthy = np.sort(ends.value[clear[ends.nic] & clear[ends.partner]])
     for one in (short, long):
         blamed = one.slow & one.agree & suspect[one.nic] & (by_congestion(one, healthy) < BY_CONGESTION)
         steady[one.nic[blamed]] |= _partners(one, ends, clear)[blamed] >= 2  # one partner is no witness
     steady |= few_slow & (_few_by_chance(ends, few_slow, clear, noise, best) < CHANCE)
+    # Rails that share a slow host are witnesses of each other.
+    kin = np.bincount(node[steady], minlength=int(node.max(initial=0)) + 1)[node[short.nic]] >= KIN
+    steady[short.nic] |= kin & (short.level <= FAST) & (short.z <= KIN_Z) & short.agree
     status = np.where(steady, SLOW, np.where(clear, CLEAR, UNDETERMINED))
-    return _Judged(status, suspect, upper_sigma(short.level))
+    return status, upper_sigma(short.level)
 
 
 def certificate(noise: Noise, count: Ints) -> Floats:
@@ -199,7 +180,7 @@ def _partners(level: Levels, ends: Ends, clear: Bools) -> Ints:
 def _few_by_chance(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, best: Floats) -> Floats:
     """How many NICs of this fleet congestion alone would make look like each candidate.
 
-    Infinite where it is not slow against two or more cleared partners, alike with each.
+    Infinite where it is not slow against two or more cleared partners, or not alike with half of them.
     """
     size = candidates.size
     expected = np.full(size, np.inf)
@@ -208,11 +189,10 @@ def _few_by_chance(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, be
     mine = candidates[ends.nic] & clear[ends.partner]
     nic, value = ends.nic[mine], ends.value[mine]
     count = np.bincount(nic, minlength=size)
-    low, high = np.full(size, np.inf), np.full(size, -np.inf)
-    np.minimum.at(low, nic, value)
-    np.maximum.at(high, nic, value)
+    middle = segment_pick(value, nic, np.maximum(count - 1, 0) // 2)
     partners = np.bincount(np.unique((nic << 32) | ends.partner[mine]) >> 32, minlength=size)
-    fit = candidates & (partners >= 2) & (high - low <= 2 * agreement(noise))
+    # Half of them may be slower still, by congestion; the other half must agree with the best.
+    fit = candidates & (partners >= 2) & (best - middle <= agreement(noise))
     between_clear = ends.value[clear[ends.nic] & clear[ends.partner]]
     expected[fit] = chance_of(between_clear, best[fit]) ** count[fit] * size
     return expected

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from exporter.fleet.leafterm import leaf_terms
-from exporter.fleet.levels import FLOOR, upper_sigma
-from exporter.fleet.locate import FAST
+from exporter.fleet.levels import FLOOR, Noise, upper_sigma
+from exporter.fleet.locate import FAST, tells_of_ends
 from exporter.fleet.probes import CROSS, INTRA, UNKNOWN, Bools, Floats, Ints
 
 SUSPECT = 6.0
@@ -131,8 +131,9 @@ def step(state: State, probes: Round) -> tuple[State, tuple[Verdict, ...]]:
     state = _learn(state, probes, scope)
     value = np.log(probes.rate) - state.normal[scope, state.rail[probes.src]]
     said = np.isfinite(value) & (state.learnt[scope, state.rail[probes.src]] >= YOUNG)
-    src, dst, value, scope = probes.src[said], probes.dst[said], value[said], scope[said]
-    value, state = _without_leaves(state, src, dst, value, scope)
+    src, dst, value = probes.src[said], probes.dst[said], value[said]
+    tells, state = _past_leaves(state, src, dst, value)
+    src, dst, value = src[tells], dst[tells], value[tells]
     for layer in _layers(src, dst, state.rail.size):
         state = _score(state, src[layer], dst[layer], value[layer])
     struck = np.zeros(state.rail.size, bool)
@@ -172,17 +173,16 @@ def _learn(state: State, probes: Round, scope: Ints) -> State:
     return replace(state, normal=normal, learnt=learnt, sigma=max(sigma, FLOOR))
 
 
-def _without_leaves(state: State, src: Ints, dst: Ints, value: Floats, scope: Ints) -> tuple[Floats, State]:
-    """Subtract what the leaves' uplinks took lately from the cross-leaf probes. A suspect's few are not
-    remembered.
-    """
-    if not (scope == CROSS).any():
-        return value, state
+def _past_leaves(state: State, src: Ints, dst: Ints, value: Floats) -> tuple[Bools, State]:
+    """Which probes show more than what their leaves' uplinks took lately. A suspect's few are not remembered."""
+    if not (_scope(state, src, dst) == CROSS).any():
+        return np.ones(value.size, bool), state
     rounds = (*state.past, (src, dst, value))[-MEMORY:]
     all_src, all_dst, all_value = (np.concatenate(parts) for parts in zip(*rounds, strict=True))
-    _, corrected = leaf_terms(state.leaf, state.rail, all_src, all_dst, all_value)
+    _, through = leaf_terms(state.leaf, state.rail, all_src, all_dst, all_value)
     past = rounds if value.size >= MIN_ROUND else state.past
-    return corrected[corrected.size - value.size :], replace(state, past=past)
+    tells = tells_of_ends(value, through[through.size - value.size :], Noise(state.sigma, 0.0))
+    return tells, replace(state, past=past)
 
 
 def _layers(src: Ints, dst: Ints, size: int) -> list[Ints]:

@@ -70,6 +70,7 @@ def pair_paths(nics: Nics, value: Floats, said: Bools, clear: Bools, noise: Nois
     """Pairs probed twice or more, slow every time and alike, both ends cleared, and not by chance."""
     fast = math.log(SLOW_RATIO)
     fair = said & clear[nics.src] & clear[nics.dst]
+    rows_fair = int(fair.sum())  # at least as many as there are pairs
     low, high = np.minimum(nics.src, nics.dst), np.maximum(nics.src, nics.dst)
     key = low * clear.size + high
     slow = np.flatnonzero(fair & (value < fast))
@@ -85,7 +86,7 @@ def pair_paths(nics: Nics, value: Floats, said: Bools, clear: Bools, noise: Nois
     best, worst = np.full(unique.size, -np.inf), np.full(unique.size, np.inf)
     np.maximum.at(best, group, value[rows])
     np.minimum.at(worst, group, value[rows])
-    chance = chance_of(value[fair], best) ** count * np.unique(key[fair]).size
+    chance = chance_of(value[fair], best) ** count * rows_fair
     found = (best < np.minimum(fast, -3 * noise.probe / np.sqrt(np.maximum(count, 1)))) & (chance < PAIR_CHANCE)
     found &= best - worst <= 2 * agreement(noise)
     level = segment_median(value[rows], group, unique.size)
