@@ -2,6 +2,7 @@
 
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +15,11 @@ from exporter.checks.infiniband import Settings
 from exporter.clock import Clock
 from exporter.config import Config
 from exporter.hardware.base import Hardware
+from exporter.hardware.detail import Details
+from exporter.hardware.ethtool import KernelEthtool
 from exporter.hardware.files import Files, raise_descriptor_limit
 from exporter.hardware.host import PsutilHost
+from exporter.hardware.sampler import Bursts
 from exporter.hardware.scenarios import END, SCENARIOS
 from exporter.hardware.simulated import EPOCH, open_simulation
 from exporter.hardware.sysfs import Selection, SysfsPorts
@@ -71,8 +75,13 @@ class Machine:
     def open(self, config: Config) -> Hardware:
         """See Sources."""
         paths = config.paths
-        ports = SysfsPorts(paths.sysfs, paths.proc, selection(config), self._files)
-        return Hardware(ports, PsutilHost(paths.proc))
+        chosen = selection(config)
+        return Hardware(
+            SysfsPorts(paths.sysfs, paths.proc, chosen, self._files),
+            PsutilHost(paths.proc),
+            Details(paths.sysfs, chosen, KernelEthtool(), Files(), time.monotonic),
+            Bursts(paths.sysfs, chosen, Files(), config.checks.burst.sample_interval),
+        )
 
     def renew(self) -> None:
         """See Sources."""
@@ -94,7 +103,10 @@ class Simulated:
     def open(self, config: Config) -> Hardware:
         """See Sources."""
         self._opened += 1
-        return open_simulation(self._scenario, self._root / str(self._opened), selection(config), self._elapsed)
+        root = self._root / str(self._opened)
+        burst = config.checks.burst
+        sample_interval = None if burst.enabled is False else burst.sample_interval
+        return open_simulation(self._scenario, root, selection(config), self._elapsed, sample_interval)
 
     def renew(self) -> None:
         """See Sources: nothing is shared."""
@@ -107,7 +119,7 @@ def build_node(config: Config, hardware: Hardware, state: State, clock: Clock) -
         Role.STORAGE: config.expect.storage.rate,
     }
     settings = Settings(rules(config), {role: rate for role, rate in expected.items() if rate is not None})
-    parts = Parts(hardware, settings, state.rails, state.remember)
+    parts = Parts(hardware, settings, state.rails, state.remember, lambda: state.rails)
     plans = {
         name: Plan(CHECKS[name](parts), Timing(check.interval, check.deadline), required=check.enabled is True)
         for name, check in config.checks.named().items()

@@ -3,13 +3,17 @@
 from types import ModuleType
 from typing import Any
 
+import exporter.checks.burst
 import exporter.checks.host
 import exporter.checks.infiniband
+import exporter.checks.roce
 import exporter.exposition
 from exporter.metrics import Metric
 
 MODULES: tuple[tuple[str, ModuleType], ...] = (
     ("Ports (`checks/infiniband.py`)", exporter.checks.infiniband),
+    ("RoCE detail, PCIe, modules (`checks/roce.py`)", exporter.checks.roce),
+    ("Bursts (`checks/burst.py`)", exporter.checks.burst),
     ("Host (`checks/host.py`)", exporter.checks.host),
     ("The daemon itself (`exposition.py`)", exporter.exposition),
 )

@@ -132,11 +132,22 @@ class InfinibandConfig(CheckConfig):
     """Globs on the names of counter files that have no metric of their own."""
 
 
+class BurstConfig(CheckConfig):
+    """Byte counters of compute ports many times a second; reads take at most 1 % of the time."""
+
+    enabled: Switch = False
+    """true: it is a failure where there is no such hardware; auto: where there is."""
+    sample_interval: Annotated[Duration, Field(ge=0.01, le=1)] = 0.1
+    """From 10ms to 1s."""
+
+
 class ChecksConfig(Model):
     """Every check."""
 
     infiniband: InfinibandConfig = InfinibandConfig()
     host: CheckConfig = CheckConfig()
+    roce: CheckConfig = CheckConfig()
+    burst: BurstConfig = BurstConfig()
 
     def named(self) -> dict[str, CheckConfig]:
         """The checks by name, in the order of the table."""
