@@ -85,8 +85,9 @@ def batch(base: int, share: float) -> Iterator[str]:
         total = Score(0, 0, 0, 0, 0, 0, 0, 0, 0.0)
         for seed in range(base, base + seeds):
             total += judge(case.fleet, seed)
+        rates = f"{total.precision:.3f} | {total.recall:.3f}" if total.bad else "- | -"
         yield (
-            f"| {case.name} | {seeds} | {total.precision:.3f} | {total.recall:.3f}"
+            f"| {case.name} | {seeds} | {rates}"
             f" | {total.false / total.judged * 1e6:.1f} ({total.false} of {total.judged:,}) | {total.undetermined}"
             f" | {total.leaf_hits} / {total.leaf_bad} / {total.leaf_false} | {total.seconds / seeds * 1e3:.0f} |"
         )
