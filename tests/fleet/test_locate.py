@@ -1,4 +1,4 @@
-"""The batch estimator on simulated fleets. The seeds of these tests helped to choose thresholds; bench/fleet judges on others."""
+"""The batch estimator on simulated fleets. These seeds helped to choose thresholds; bench/fleet judges on others."""
 
 import numpy as np
 import pytest
