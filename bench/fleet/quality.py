@@ -1,6 +1,6 @@
 """The quality table: what `locate` and the online estimator get right on simulated fleets, and how soon.
 
-`python -m bench.fleet.quality` uses the judging seeds (10,000 on); `--tuning` those that the thresholds were chosen on.
+`python -m bench.fleet.quality` uses the judging seeds (50,000 on); `--tuning` those that the thresholds were chosen on.
 `--quick` takes a tenth of the work.
 """
 
@@ -15,7 +15,7 @@ from bench.fleet.follow import Followed, faulty, follow
 from bench.fleet.judge import Score, judge
 from bench.fleet.simulate import Faults, Fleet
 
-JUDGING, TUNING = 10_000, 100
+JUDGING, TUNING = 50_000, 100
 NICS = Faults(nic=0.01)
 MIX = Faults(nic=0.005, cage=0.001, node=0.001, uplink=0.005)
 SLOW_NOW_AND_THEN = Faults(intermittent=0.01, loss=(0.2, 0.5))
@@ -85,8 +85,9 @@ def batch(base: int, share: float) -> Iterator[str]:
         total = Score(0, 0, 0, 0, 0, 0, 0, 0, 0.0)
         for seed in range(base, base + seeds):
             total += judge(case.fleet, seed)
+        rates = f"{total.precision:.3f} | {total.recall:.3f}" if total.bad else "- | -"
         yield (
-            f"| {case.name} | {seeds} | {total.precision:.3f} | {total.recall:.3f}"
+            f"| {case.name} | {seeds} | {rates}"
             f" | {total.false / total.judged * 1e6:.1f} ({total.false} of {total.judged:,}) | {total.undetermined}"
             f" | {total.leaf_hits} / {total.leaf_bad} / {total.leaf_false} | {total.seconds / seeds * 1e3:.0f} |"
         )

@@ -1,6 +1,5 @@
 """How long the whole command takes from CSV: `python -m bench.fleet.runtime [ROWS]`, default 131,072."""
 
-import resource
 import subprocess
 import sys
 import tempfile
@@ -14,10 +13,15 @@ from bench.fleet.simulate import Faults, Fleet, build, probe_rounds
 from exporter.fleet.locate import estimate
 from exporter.fleet.probes import index, recent
 
-COMMAND = (
-    "import argparse, sys; from exporter.fleet import command as c; p = argparse.ArgumentParser();"
-    " c.locate_flags(p); sys.exit(c.run_locate(p.parse_args()))"
-)
+COMMAND = """
+import argparse, pathlib, sys
+from exporter.fleet import command
+parser = argparse.ArgumentParser()
+command.locate_flags(parser)
+status = command.run_locate(parser.parse_args())
+peak = [line for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+print(f"exit {status}, peak memory {int(peak[0].split()[1]) // 1024} MiB", file=sys.stderr)
+"""
 
 
 def main() -> None:
@@ -37,12 +41,10 @@ def main() -> None:
                 file.write("{:.0f},gpu-{},gpu-{},{},{:.3f}\n".format(*one[:4], one[4] * 8 / 1e9))
         for _ in range(3):
             began = time.perf_counter()
-            status = subprocess.run(
-                [sys.executable, "-c", COMMAND, "--pairs", str(path)], stdout=subprocess.DEVNULL, check=False
-            ).returncode
-            print(f"{pairs.src.size:,} rows: {time.perf_counter() - began:.2f} s, exit {status}")
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        print(f"peak memory {peak:.0f} MiB, file {path.stat().st_size / 2**20:.0f} MiB")
+            ran = subprocess.run(
+                [sys.executable, "-c", COMMAND, "--pairs", str(path)], capture_output=True, text=True, check=True
+            )
+            print(f"{pairs.src.size:,} rows: {time.perf_counter() - began:.2f} s, {ran.stderr.splitlines()[-1]}")
     probes = recent(columns(pairs, fleet))
     nics = index(probes)
     for _ in range(5):

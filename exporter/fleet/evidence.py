@@ -45,6 +45,9 @@ class Witness:
         for (rail, _, _), normal in self._normal.items():
             self._any.setdefault(rail, normal)
         self._anchors = self._best_anchors()
+        said = np.isfinite(result.value)
+        self._measured = np.zeros(nics.node.size, bool)
+        self._measured[nics.src[said]] = self._measured[nics.dst[said]] = True
 
     def _best_anchors(self) -> dict[tuple[int, int], list[int]]:
         """The fastest cleared NICs of each (rail, leaf), and of each rail under leaf -2."""
@@ -154,6 +157,8 @@ class Witness:
         ends, result = self.result.ends, self.result
         rows = np.arange(ends.start[nic], ends.start[nic + 1])
         rail = self.name(nic)[1]
+        if not rows.size and self._measured[nic]:
+            return f"every probe of it went through a slow uplink of {rail_name(rail)}", self.next_probe(nic)
         if not rows.size:
             why = f"fewer than three nodes were measured alike on {rail_name(rail)}: nothing says what is normal"
             return f"{why}, and two ends of one link can't be told apart", self.next_probe(nic)

@@ -8,7 +8,8 @@ import numpy as np
 from exporter.fleet.baseline import segment_median, segment_quantile
 from exporter.fleet.probes import Bools, Floats, Ints, compact
 
-MIN_PROBES = 24
+MIN_CROSS, MIN_INTRA = 24, 8
+"""Probes that make a median: without those inside the leaf, its NICs can't be told from its uplinks."""
 KEEP = math.log(0.96)
 """A cross-leaf median above this is noise: nothing is subtracted."""
 ALARM = math.log(0.93)
@@ -51,16 +52,16 @@ def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, value: Floats) -> t
     other = np.concatenate([b[both], a[both]])
     fair = raw[other] >= raw[mine]
     double = np.concatenate([value[both], value[both]])
-    cross = _enough(segment_median(double[fair], mine[fair], size), mine[fair])
+    cross = _enough(segment_median(double[fair], mine[fair], size), mine[fair], MIN_CROSS)
     inside = placed & ~both
-    intra = _enough(segment_median(value[inside], a[inside], size), a[inside])
-    excess = cross - np.where(np.isfinite(intra), np.minimum(intra, 0.0), 0.0)
+    intra = _enough(segment_median(value[inside], a[inside], size), a[inside], MIN_INTRA)
+    excess = cross - np.minimum(intra, 0.0)
     term = np.where(np.isfinite(excess) & (excess < KEEP), excess, 0.0)
     through = np.where(both, np.minimum(term[a], term[b]), 0.0)
     # A burst of congestion fills some rounds, a bad uplink all of them: the best of them must be slow too.
-    upper = _enough(segment_quantile(double[fair], mine[fair], size, BEST), mine[fair])
+    upper = _enough(segment_quantile(double[fair], mine[fair], size, BEST), mine[fair], MIN_CROSS)
     usual = np.nanmedian(upper) if np.isfinite(upper).any() else 0.0
-    slow = np.isfinite(intra) & (term < ALARM) & (upper - usual < ALARM)
+    slow = (term < ALARM) & (upper - usual < ALARM)
     chosen = slice(offset, None)
     terms = LeafTerms(
         (unique[chosen] - offset) // rails,
@@ -73,5 +74,5 @@ def leaf_terms(leaf: Ints, rail: Ints, src: Ints, dst: Ints, value: Floats) -> t
     return terms, through
 
 
-def _enough(median: Floats, segment: Ints) -> Floats:
-    return np.where(np.bincount(segment, minlength=median.size) >= MIN_PROBES, median, np.nan)
+def _enough(median: Floats, segment: Ints, least: int) -> Floats:
+    return np.where(np.bincount(segment, minlength=median.size) >= least, median, np.nan)

@@ -257,3 +257,26 @@ def test_flags_load_no_numpy() -> None:
     """The node daemon's command line imports the flags: numpy is only for a run of locate."""
     code = "import sys, exporter.fleet.command; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_nic_seen_through_a_slow_uplink_alone_is_undetermined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Leaf l1 lost 40 % upwards: the leaf is named, its NICs are not, and one without a probe inside is not cleared."""
+    nodes = [f"n{at}" for at in range(24)]
+    leaf = {name: f"l{at // 6}" for at, name in enumerate(nodes)}
+    rows = []
+    for row in rounds(nodes, {}, 2):
+        time, src, dst, rail, rate = row.split(",")
+        up = leaf[src] != leaf[dst]
+        if not up and "n6" in {src, dst}:
+            continue
+        factor = 0.6 if up and "l1" in {leaf[src], leaf[dst]} else 1.0
+        rows.append(f"{time},{src},{dst},{rail},{float(rate) * factor:.2f}")
+    topology = table(tmp_path / "t.csv", [f"{name},{leaf[name]}" for name in nodes], "node,leaf")
+    assert locate("--pairs", table(tmp_path / "p.csv", rows), "--topology", topology, "--format", "json") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert [(one["leaf"], one["rail"]) for one in answer["leaves"]] == [("l1", "0")]
+    assert answer["leaves"][0]["loss"] == pytest.approx(0.4, abs=0.02)
+    assert answer["links"] == []
+    assert [(one["node"], "slow uplink" in one["why"]) for one in answer["undetermined"]] == [("n6", True)]

@@ -1,4 +1,4 @@
-"""The batch estimator on simulated fleets; seeds here are for judging (10,000 on), those below tuned it."""
+"""The batch estimator on simulated fleets. These seeds helped to choose thresholds; bench/fleet judges on others."""
 
 import numpy as np
 import pytest
