@@ -25,6 +25,7 @@ from exporter.quantities import address
 from exporter.schedule import Schedule
 from exporter.server import Listener, Request, Response, Route, listen, offers, serve
 from exporter.state import State
+from exporter.web.guard import Guard
 
 BEAT_LIMIT = 10.0
 """Seconds without a turn of the schedule's loop after which /healthz says so."""
@@ -167,13 +168,16 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
             root = stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-", ignore_cleanup_errors=True))
             sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic()))
             state = State(None)
+        guard = Guard(config.web.config_file) if config.web.config_file else None
+        if guard:
+            stack.callback(guard.close)
         listener = stack.enter_context(listen(where))
         daemon = Daemon(path, config, scenario, sources, state)
-        asyncio.run(_until_told(daemon, listener))
+        asyncio.run(_until_told(daemon, listener, guard))
     return 0
 
 
-async def _until_told(daemon: Daemon, listener: Listener) -> None:
+async def _until_told(daemon: Daemon, listener: Listener, guard: Guard | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for told in (signal.SIGTERM, signal.SIGINT):
@@ -181,8 +185,9 @@ async def _until_told(daemon: Daemon, listener: Listener) -> None:
     loop.add_signal_handler(signal.SIGHUP, lambda: Thread(target=daemon.reload, name="reload", daemon=True).start())
     daemon.start()
     host, port = listener.getsockname()[:2]
-    log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+    scheme = "https" if guard and guard.context else "http"
+    log.info("listening on %s://%s:%d", scheme, f"[{host}]" if ":" in host else host, port)
     try:
-        await serve(daemon.routes(), listener, stop)
+        await serve(daemon.routes(), listener, stop, guard)
     finally:
         daemon.stop()

@@ -107,7 +107,11 @@ def _config(args: argparse.Namespace) -> int:
         return 0
     from exporter.config import load
 
-    load(args.file)
+    web = load(args.file).web.config_file
+    if web is not None:
+        from exporter.web.file import read_web_file
+
+        read_web_file(web)
     print(f"{args.file}: ok")
     return 0
 

@@ -190,8 +190,8 @@ class BurstDirection:
     """One direction of a port since sampling began.
 
     `counts` are the samples in each bucket of utilisation (BURST_BOUNDS; not cumulative; the last one is above
-    every bound) and `total` is the sum of their utilisations; None where the port's rate is not known. `peak` is the highest
-    bytes/s of one sample since the last reading, None where there was none.
+    every bound) and `total` is the sum of their utilisations; all 0 while the port's rate is not known. `peak` is
+    the highest bytes/s of one sample since the last reading, None where there was none.
     """
 
     counts: tuple[int, ...]

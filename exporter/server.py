@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import socket
+import ssl
 import weakref
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,6 +17,8 @@ from hypercorn.config import Sockets
 from hypercorn.typing import ASGIFramework
 
 from exporter.model import UserError
+from exporter.web.guard import LOOK_SECONDS, Guard
+from exporter.web.passwords import Verdict
 
 MAX_CONNECTIONS = 512
 """More are closed at once: an open connection costs a descriptor, and the hardware needs some too."""
@@ -97,9 +100,11 @@ def listen(address: tuple[str, int]) -> Listener:
 class _Config(HypercornConfig):
     """Hypercorn's settings, on a socket of ours."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._listener = listener
+        self._context = context
+        self.ssl_handshake_timeout = IDLE_SECONDS
         self.alpn_protocols = ["http/1.1"]
         self.h11_max_incomplete_size = MAX_HEADER_BYTES
         self.keep_alive_timeout = IDLE_SECONDS
@@ -110,17 +115,30 @@ class _Config(HypercornConfig):
         self.errorlog = logging.getLogger("exporter.http")
         self.errorlog.setLevel(logging.WARNING)
 
+    @property
+    def ssl_enabled(self) -> bool:
+        return self._context is not None
+
+    def create_ssl_context(self) -> ssl.SSLContext | None:
+        return self._context
+
     def create_sockets(self) -> Sockets:
-        return Sockets([], [self._listener], [])
+        return Sockets([self._listener], [], []) if self._context else Sockets([], [self._listener], [])
 
 
-async def serve(routes: Mapping[str, Route], listener: Listener, stop: asyncio.Event) -> None:
-    """Answer until `stop` is set; then open connections have STOP_SECONDS to end."""
+async def serve(
+    routes: Mapping[str, Route], listener: Listener, stop: asyncio.Event, guard: Guard | None = None
+) -> None:
+    """Answer until `stop` is set; then open connections have STOP_SECONDS to end. `guard` asks for who may ask."""
+    config = _Config(listener, guard.context if guard else None)
     server = asyncio.create_task(
-        hypercorn_serve(application(routes), _Config(listener), shutdown_trigger=stop.wait, mode="asgi")
+        hypercorn_serve(application(routes, guard), config, shutdown_trigger=stop.wait, mode="asgi")
     )
     stopping = asyncio.create_task(stop.wait())
+    looking = asyncio.create_task(_look(guard)) if guard else None
     await asyncio.wait({server, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if looking:
+        looking.cancel()
     # From Python 3.12 on, hypercorn waits for the last connection without an end of its own.
     await asyncio.wait({server}, timeout=STOP_SECONDS)
     stopping.cancel()
@@ -131,14 +149,24 @@ async def serve(routes: Mapping[str, Route], listener: Listener, stop: asyncio.E
         await asyncio.wait({server}, timeout=STOP_SECONDS)
 
 
-def application(routes: Mapping[str, Route]) -> ASGIFramework:
+async def _look(guard: Guard) -> None:
+    """Renewed certificates and passwords come into use by themselves."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            guard.look()
+        except Exception:
+            log.exception("looking for new certificates: a bug, please report it")
+
+
+def application(routes: Mapping[str, Route], guard: Guard | None = None) -> ASGIFramework:
     """The ASGI function over a table of exact paths."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "http":
-            await _http(routes, scope, send)
+            await _http(routes, guard, scope, send)
 
     return answer  # type: ignore[return-value]  # hypercorn types scopes as its own TypedDicts
 
@@ -151,9 +179,20 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-async def _http(routes: Mapping[str, Route], scope: Scope, send: Send) -> None:
+async def _refusal(guard: Guard | None, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
+    if guard is None:
+        return None
+    verdict = await guard.decide(headers, (scope.get("client") or ("",))[0])
+    return {
+        Verdict.ALLOWED: None,
+        Verdict.DENIED: Response(b"user and password are needed\n", status=401),
+        Verdict.BUSY: Response(b"too many wrong passwords; try again later\n", status=429),
+    }[verdict]
+
+
+async def _http(routes: Mapping[str, Route], guard: Guard | None, scope: Scope, send: Send) -> None:
     headers = dict(scope["headers"])
-    response = _response(routes, scope, headers)
+    response = await _refusal(guard, scope, headers) or _response(routes, scope, headers)
     body = response.body
     sent = [
         (b"content-type", response.content_type.encode("ascii")),
@@ -168,6 +207,10 @@ async def _http(routes: Mapping[str, Route], scope: Scope, send: Send) -> None:
     sent.append((b"content-length", str(len(body)).encode("ascii")))
     if response.status == 405:
         sent.append((b"allow", b"GET, HEAD"))
+    elif response.status == 401:
+        sent.append((b"www-authenticate", b'Basic realm="eastwest", charset="UTF-8"'))
+    elif response.status == 429:
+        sent.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": response.status, "headers": sent})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
