@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,7 @@ BUS = "0000:10:00.0"
 class Netdevs:
     """Netdevs by name, all on one bus address; `errnos` are those that fail."""
 
-    rows: Mapping[str, list[Row]]
+    rows: Mapping[str, Sequence[Row]]
     bus: str = BUS
     errnos: Mapping[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ BNXT = [
 IONIC = [*zeros("frames_rx_pri_%d", "rx_pripause_%d_1us_count", "tx_pripause_%d_1us_count"), ("frames_rx_pripause", 6)]
 
 
-def changed(rows: list[Row], **values: int) -> list[Row]:
+def changed(rows: Sequence[Row], **values: int) -> list[Row]:
     return [(name, values.get(name, value)) for name, value in rows]
 
 
@@ -115,7 +115,7 @@ def changed(rows: list[Row], **values: int) -> list[Row]:
 def test_each_drivers_names(
     tmp_path: Path,
     driver: str,
-    rows: list[Row],
+    rows: Sequence[Row],
     counters: Mapping[tuple[str, str], float],
     gauges: Mapping[tuple[str, str], float],
 ) -> None:
