@@ -128,7 +128,11 @@ def _config(args: argparse.Namespace) -> int:
         return 0
     from exporter.config import load
 
-    load(args.file)
+    web = load(args.file).web.config_file
+    if web is not None:
+        from exporter.web import Web
+
+        Web(web)
     print(f"{args.file}: ok")
     return 0
 
