@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import tempfile
 import time
@@ -23,6 +24,8 @@ from exporter.node import Node
 from exporter.page import Page, node_json
 from exporter.passwords import Passwords
 from exporter.quantities import address
+from exporter.release import DEFAULT as RELEASE_SECONDS
+from exporter.release import Release
 from exporter.schedule import Schedule
 from exporter.server import Listener, Request, Response, Route, listen, offers, serve
 from exporter.state import State
@@ -55,9 +58,12 @@ class Daemon:
         sources: Sources,
         state: State,
         web: Web | None,
+        release: Release,
     ) -> None:
         self._path = path
         self._web = web
+        self._release = release
+        self._releasing = Lock()
         self._scenario = scenario
         self._sources = sources
         self._reloading = Lock()
@@ -72,9 +78,15 @@ class Daemon:
         self._schedule.start()
 
     def stop(self) -> None:
-        """Start nothing more, and give the state back."""
+        """Start nothing more, and give the driver and the state back."""
         self._schedule.stop()
+        self._sources.let_go()
         self._state.close()
+
+    def release(self, seconds: float) -> None:
+        """Let go of NVML for so long."""
+        self._release.ask(seconds)
+        Thread(target=self._let_go, name="release", daemon=True).start()
 
     def reload(self) -> None:
         """Read the configuration again; a bad one is said, in the log and a metric, and the old one kept."""
@@ -132,6 +144,19 @@ class Daemon:
         self._beat = time.monotonic()
         if self._web is not None:
             self._web.refresh()
+        if self._release.unmet():
+            Thread(target=self._let_go, name="release", daemon=True).start()
+
+    def _let_go(self) -> None:
+        """Close NVML and say so; tried every second until nothing holds it."""
+        if not self._releasing.acquire(blocking=False):
+            return
+        try:
+            if self._release.unmet() and self._sources.let_go():
+                self._release.met()
+                log.info("NVML is released")
+        finally:
+            self._releasing.release()
 
     def _metrics(self, request: Request) -> Response:
         asked = offers(request.accept)
@@ -172,19 +197,30 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
             where = address(listen_on)
         except ValueError as error:
             raise UserError(f"--listen: {error} (got {listen_on!r})") from error
+    ending: list[str] = []
     with ExitStack() as stack:
         sources: Sources
+        release = Release(config.paths.state if scenario is None else None)
         if scenario is None:
-            sources, state = Machine(), State(config.paths.state, create=True)
+            sources = Machine(release, partial(_give_up, ending))
+            state = State(config.paths.state, create=True)
         else:
             root = stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-", ignore_cleanup_errors=True))
             sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic()))
             state = State(None)
         web = Web(config.web.config_file) if config.web.config_file else None
         listener = stack.enter_context(listen(where))
-        daemon = Daemon(path, config, scenario, sources, state, web)
+        daemon = Daemon(path, config, scenario, sources, state, web, release)
         asyncio.run(_until_told(daemon, listener, web))
-    return 0
+    return int(bool(ending))
+
+
+def _give_up(ending: list[str], why: str) -> None:
+    """End with status 1, so that whoever started this container makes it anew."""
+    if not ending:
+        ending.append(why)
+        log.error("ending, for a new container to take over: %s", why)
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _until_told(daemon: Daemon, listener: Listener, web: Web | None) -> None:
@@ -193,6 +229,7 @@ async def _until_told(daemon: Daemon, listener: Listener, web: Web | None) -> No
     for told in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(told, stop.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: Thread(target=daemon.reload, name="reload", daemon=True).start())
+    loop.add_signal_handler(signal.SIGUSR1, daemon.release, RELEASE_SECONDS)
     daemon.start()
     host, port = listener.getsockname()[:2]
     tls = web.context if web else None

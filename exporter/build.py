@@ -1,6 +1,7 @@
 """From a configuration to a node: which sources, which checks, how often."""
 
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,13 +13,17 @@ from typing import Protocol
 from exporter.board import Timing
 from exporter.checks import CHECKS, Parts
 from exporter.checks.infiniband import Settings
+from exporter.checks.nvlink import NvlinkSettings
 from exporter.clock import Clock
 from exporter.config import Config
+from exporter.hardware.affinity import GpuFunctions
 from exporter.hardware.base import Hardware
+from exporter.hardware.child import Child
 from exporter.hardware.detail import Details
 from exporter.hardware.ethtool import KernelEthtool
 from exporter.hardware.files import Files, raise_descriptor_limit
 from exporter.hardware.host import PsutilHost
+from exporter.hardware.nvml_client import Means, NvmlGpus, in_container, library_is_there
 from exporter.hardware.sampler import Bursts
 from exporter.hardware.scenarios import END, SCENARIOS
 from exporter.hardware.simulated import EPOCH, open_simulation
@@ -26,7 +31,13 @@ from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.model import Role, UserError
 from exporter.node import Node, Plan
 from exporter.rails import NicRule, ignored
+from exporter.release import Release
 from exporter.state import State
+
+FIRST = ("gpu",)
+"""Checks whose names for things the others show."""
+MARGIN = 0.9
+"""Share of a check's deadline after which a source says itself that it did not answer."""
 
 
 @dataclass(slots=True)
@@ -65,12 +76,21 @@ class Sources(Protocol):
     def renew(self) -> None:
         """Share nothing with what was opened before: a run may hang in it."""
 
+    def let_go(self) -> bool:
+        """Close what keeps a driver from being replaced; whether nothing holds it any more."""
+
 
 class Machine:
-    """This machine, or a recorded tree of another, by `paths`. Descriptors outlive a new configuration."""
+    """This machine, or a recorded tree of another, by `paths`. Descriptors and NVML outlive a new configuration.
 
-    def __init__(self) -> None:
+    `give_up` ends the daemon for a reason that only a new container cures.
+    """
+
+    def __init__(self, release: Release | None = None, give_up: Callable[[str], None] | None = None) -> None:
         self._files = Files(raise_descriptor_limit())
+        self._release = release or Release(None)
+        self._give_up = give_up if in_container() else None
+        self._gpus: tuple[object, NvmlGpus] | None = None
 
     def open(self, config: Config) -> Hardware:
         """See Sources."""
@@ -81,11 +101,36 @@ class Machine:
             PsutilHost(paths.proc),
             Details(paths.sysfs, chosen, KernelEthtool(), Files(), time.monotonic),
             Bursts(paths.sysfs, chosen, Files(), config.checks.burst.sample_interval),
+            self._open_gpus(config),
         )
 
     def renew(self) -> None:
         """See Sources."""
         self._files = Files(raise_descriptor_limit())
+
+    def let_go(self) -> bool:
+        """See Sources."""
+        return self._gpus is None or self._gpus[1].close()
+
+    def _open_gpus(self, config: Config) -> NvmlGpus:
+        """The GPUs; those already open where the configuration asks for the same."""
+        links, gpus = config.checks.nvlink, config.checks.gpu
+        level = "off" if links.enabled is False else links.per_link
+        deadline = MARGIN * min(links.deadline, gpus.deadline)
+        wanted = level, deadline, config.paths.sysfs
+        if self._gpus is None or self._gpus[0] != wanted:
+            self.let_go()
+            means = Means(
+                start=partial(Child, (sys.executable, "-m", "exporter.hardware.nvml_worker", level)),
+                present=library_is_there,
+                released=self._release.active,
+                functions=GpuFunctions(config.paths.sysfs),
+                clock=time.monotonic,
+                deadline=deadline,
+                give_up=self._give_up,
+            )
+            self._gpus = wanted, NvmlGpus(means)
+        return self._gpus[1]
 
 
 class Simulated:
@@ -111,6 +156,10 @@ class Simulated:
     def renew(self) -> None:
         """See Sources: nothing is shared."""
 
+    def let_go(self) -> bool:
+        """See Sources: there is no driver."""
+        return True
+
 
 def build_node(config: Config, hardware: Hardware, state: State, clock: Clock) -> Node:
     """The node with every check that is enabled."""
@@ -119,7 +168,8 @@ def build_node(config: Config, hardware: Hardware, state: State, clock: Clock) -
         Role.STORAGE: config.expect.storage.rate,
     }
     settings = Settings(rules(config), {role: rate for role, rate in expected.items() if rate is not None})
-    parts = Parts(hardware, settings, state.rails, state.remember, lambda: state.rails)
+    nvlinks = NvlinkSettings(config.checks.nvlink.per_link, config.expect.nvlinks_per_gpu)
+    parts = Parts(hardware, settings, state.rails, state.remember, lambda: state.rails, nvlinks)
     plans = {
         name: Plan(CHECKS[name](parts), Timing(check.interval, check.deadline), required=check.enabled is True)
         for name, check in config.checks.named().items()
@@ -132,11 +182,14 @@ def polled_once(config: Config, scenario: str | None) -> Node:
     """A node after one round of its checks; a simulated one after the scenario's whole history."""
     if scenario is None:
         state = State(config.paths.state)
+        machine = Machine(Release(config.paths.state))
         try:
-            node = build_node(config, Machine().open(config), state, Clock())
-            node.turn(node.plans)
+            node = build_node(config, machine.open(config), state, Clock())
+            node.turn([name for name in node.plans if name in FIRST])
+            node.turn([name for name in node.plans if name not in FIRST])
         finally:
             state.close()
+            machine.let_go()
         return node
     replay = ReplayClock()
     with tempfile.TemporaryDirectory(prefix="eastwest-") as root:

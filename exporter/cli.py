@@ -137,6 +137,30 @@ def _config(args: argparse.Namespace) -> int:
     return 0
 
 
+def _release_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="F", help="the daemon's configuration file, if it has one")
+    parser.add_argument(
+        "--for", dest="length", default="10m", metavar="TIME", help="how long; default: 10m, 0s ends it at once"
+    )
+
+
+def _release(args: argparse.Namespace) -> int:
+    import time
+
+    from exporter.config import load
+    from exporter.quantities import duration
+    from exporter.release import ask
+
+    try:
+        seconds = duration(args.length)
+    except ValueError as error:
+        raise UserError(f"--for: {error} (got {args.length!r})") from error
+    until = ask(load(args.config).paths.state, seconds)
+    when = time.strftime("%H:%M:%S", time.localtime(until))
+    print(f"the daemon has closed NVML until {when}" if seconds else "the daemon opens NVML again")
+    return 0
+
+
 def _no_flags(_parser: argparse.ArgumentParser) -> None:
     pass
 
@@ -161,6 +185,7 @@ COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Com
     "metrics": ("poll every check once and print the metrics", _metrics_flags, _metrics),
     "locate": (LOCATE, locate_flags, run_locate),
     "estimate": (ESTIMATE, estimate_flags, run_estimate),
+    "release": ("close NVML for a while, for maintenance of the driver or a GPU", _release_flags, _release),
     "demo": ("a simulated node with one slow port, found and shown", _demo_flags, _demo),
     "config": ("look at a configuration file", _config_flags, _config),
     "catalogue": ("every metric, as Markdown", _no_flags, _catalogue),

@@ -141,6 +141,22 @@ class BurstConfig(CheckConfig):
     """From 10ms to 1s."""
 
 
+class GpuConfig(CheckConfig):
+    """GPUs, by NVML: presence, fabric, PCIe link, throttling, Xid errors."""
+
+    interval: Interval = 10.0
+    """From 1s to 1h."""
+
+
+class NvlinkConfig(CheckConfig):
+    """NVLinks, by NVML."""
+
+    interval: Interval = 10.0
+    """From 1s to 1h."""
+    per_link: Literal["none", "basic", "all"] = "basic"
+    """Series of each link: none, basic (up, bytes), all (errors, bit error ratios, speed, peer as well)."""
+
+
 class ChecksConfig(Model):
     """Every check."""
 
@@ -148,6 +164,8 @@ class ChecksConfig(Model):
     host: CheckConfig = CheckConfig()
     roce: CheckConfig = CheckConfig()
     burst: BurstConfig = BurstConfig()
+    gpu: GpuConfig = GpuConfig()
+    nvlink: NvlinkConfig = NvlinkConfig()
 
     def named(self) -> dict[str, CheckConfig]:
         """The checks by name, in the order of the table."""
@@ -166,6 +184,8 @@ class ExpectationsConfig(Model):
 
     compute: ExpectConfig = ExpectConfig()
     storage: ExpectConfig = ExpectConfig()
+    nvlinks_per_gpu: int | None = Field(default=None, ge=0, le=36)
+    """Active NVLinks of every GPU; default: what most GPUs of the same model have."""
 
 
 class Config(Model):

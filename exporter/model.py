@@ -66,7 +66,8 @@ class Device:
     Sources: `/sys/class/infiniband/<name>/{fw_ver,board_id,hca_type,node_guid}`; `driver` is DRIVER= of
     `device/uevent` (never guessed from the name); `pci_address` is the last part of the resolved `device`
     link; `numa_node` is `device/numa_node` where it is not -1; `virtual` is True for an SR-IOV virtual function
-    (`device/physfn` exists) and for a software device (no `device` link: rxe, siw).
+    (`device/physfn` exists) and for a software device (no `device` link: rxe, siw); `near_gpus` are the PCI
+    addresses of the NVIDIA GPUs nearest to it in its root complex, by the resolved paths.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Device:
     firmware_version: str = ""
     node_guid: str = ""
     virtual: bool = False
+    near_gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ number must outlive a dead NIC, or a fault would rename its neighbours: numbers 
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -15,6 +15,7 @@ from exporter.model import Port, Ports, Role
 
 STORAGE_MIN_RATE = 40e9 / 8
 """An Ethernet NIC beside the compute NICs is for storage from 40 Gbit/s, for management below."""
+BESIDE = "beside gpus"
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -39,12 +40,13 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A port's role, its rail (None unless compute), and what the operator said of leaf and cage."""
+    """A port's role, its rail (None unless compute), the operator's leaf and cage, the numbers of the GPUs near it."""
 
     role: Role
     rail: int | None = None
     leaf: str = ""
     cage: str = ""
+    gpu: str = ""
 
     @property
     def rail_label(self) -> str:
@@ -52,7 +54,7 @@ class Assignment:
         return "" if self.rail is None else str(self.rail)
 
 
-_Kind = tuple[str, str, str, str]
+_Kind = tuple[str, ...]
 Memory = Mapping[str, Remembered]
 Subject = tuple[str, int]
 
@@ -101,10 +103,11 @@ def assign(reading: Ports, rules: Sequence[NicRule], memory: Memory) -> tuple[Ma
 def infer_roles(reading: Ports) -> tuple[Mapping[str, Role], bool]:
     """Roles by what the NICs have in common, and whether the compute NICs had an active port to judge by.
 
-    NICs of one driver, model, board and link layer are one kind; what of that can't be read makes no other kind.
-    The kind with the most bandwidth in all (ports x fastest port) is compute, on a tie InfiniBand; a kind that is
-    down altogether is taken to be as fast as the fastest port of the node. A NIC with a default route is
-    management; of the rest InfiniBand and fast Ethernet are storage, slow Ethernet is management.
+    NICs of one driver, model, board and link layer are one kind; what of that can't be read makes no other kind,
+    but two are made where some stand beside GPUs and others do not. The kind with the most bandwidth in all (ports
+    x fastest port) is compute, on a tie InfiniBand; a kind that is down altogether is taken to be as fast as the
+    fastest port of the node. A NIC with a default route is management; of the rest InfiniBand and fast Ethernet are
+    storage, slow Ethernet is management.
     """
     routed = {key(port) for port in reading.ports if _routed(port, reading.default_route)}
     kinds: dict[_Kind, list[Port]] = defaultdict(list)
@@ -112,12 +115,18 @@ def infer_roles(reading: Ports) -> tuple[Mapping[str, Role], bool]:
         if key(port) not in routed:
             device = port.device
             kinds[device.driver, device.hca_type, device.board_id, port.link_layer].append(port)
-    kinds = _merged(kinds)
+    kinds = dict(part for kind, ports in _merged(kinds).items() for part in _by_gpus(kind, ports))
     fastest = max((port.rate for port in reading.ports if port.rate), default=1.0)
     rates = {kind: max((port.rate for port in ports if port.rate), default=fastest) for kind, ports in kinds.items()}
     compute = max(
         kinds,
-        key=lambda kind: (rates[kind] * len(kinds[kind]), kind[3] == "InfiniBand", len(kinds[kind]), kind),
+        key=lambda kind: (
+            rates[kind] * len(kinds[kind]),
+            kind[4:] == (BESIDE,),
+            kind[3] == "InfiniBand",
+            len(kinds[kind]),
+            kind,
+        ),
         default=None,
     )
     roles = dict.fromkeys(routed, Role.MANAGEMENT)
@@ -144,6 +153,26 @@ def _agrees(kind: _Kind, other: _Kind) -> bool:
 
 def _unknown(kind: _Kind) -> int:
     return sum(fact == "" for fact in kind)
+
+
+def _by_gpus(kind: _Kind, ports: list[Port]) -> Iterator[tuple[_Kind, list[Port]]]:
+    """NICs of one board are for compute where they stand beside GPUs, and for storage where they do not.
+
+    Only where those that do are spread evenly over several places, as they are by design and not by accident.
+    """
+    beside = [port for port in ports if port.device.near_gpus]
+    places = Counter(port.device.near_gpus for port in beside)
+    even = len(places) > 1 and len(set(places.values())) == 1
+    if not even or len(beside) == len(ports):
+        yield kind, ports
+        return
+    yield (*kind, BESIDE), beside
+    yield (*kind, "apart"), [port for port in ports if not port.device.near_gpus]
+
+
+def gpu_label(near: Iterable[str], numbers: Mapping[str, int]) -> str:
+    """The numbers of the GPUs near a NIC: `3`, or `2,3` where it serves two alike; those not yet read left out."""
+    return ",".join(str(number) for number in sorted(numbers[address] for address in near if address in numbers))
 
 
 def key(port: Port) -> str:

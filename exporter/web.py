@@ -88,7 +88,12 @@ class Web:
         if self.context is not None:
             tls = self._tls(file)
             _context(tls)  # a pair that does not fit must not reach the live context
-            self.context.load_cert_chain(tls.cert_file, tls.key_file)
+            try:
+                self.context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)
+            except (OSError, ValueError) as error:
+                # They changed between the two reads: try again at the next turn, whatever the stamps say.
+                self._seen = ()
+                raise UserError(f"{tls.cert_file}: changed while it was read") from error
         self._file = file
 
     def _tls(self, file: WebFile) -> TlsConfig:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from exporter.checks.base import Check
 from exporter.checks.burst import BurstCheck
+from exporter.checks.gpu import GpuCheck
 from exporter.checks.host import HostCheck
 from exporter.checks.infiniband import InfinibandCheck, Settings
+from exporter.checks.nvlink import NvlinkCheck, NvlinkSettings
 from exporter.checks.roce import RoceCheck
 from exporter.hardware.base import Hardware
 from exporter.rails import Memory
@@ -21,11 +23,16 @@ class Parts:
     memory: Memory
     remember: Callable[[Memory], None]
     recall: Callable[[], Memory]
+    nvlinks: NvlinkSettings
 
 
 CHECKS: Mapping[str, Callable[[Parts], Check]] = {
     "burst": lambda parts: BurstCheck(parts.hardware.burst, parts.ports.rules, parts.recall),
+    "gpu": lambda parts: GpuCheck(parts.hardware.gpus),
     "host": lambda parts: HostCheck(parts.hardware.host),
-    "infiniband": lambda parts: InfinibandCheck(parts.hardware.ports, parts.ports, parts.memory, parts.remember),
+    "infiniband": lambda parts: InfinibandCheck(
+        parts.hardware.ports, parts.ports, parts.memory, parts.remember, parts.hardware.gpus.numbers
+    ),
+    "nvlink": lambda parts: NvlinkCheck(parts.hardware.gpus, parts.nvlinks),
     "roce": lambda parts: RoceCheck(parts.hardware.detail),
 }

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from exporter.hardware.counters import MODULI
 from exporter.history import delta
 from exporter.metrics import Metric, Sample, counter, gauge, info
 from exporter.model import PHYSICAL_STATES, STATES, Fault, Port, Ports, Role, Unavailable
-from exporter.rails import Assignment, Memory, NicRule, assign
+from exporter.rails import Assignment, Memory, NicRule, assign, gpu_label
 
 
 class PortLabels(NamedTuple):
@@ -224,15 +224,24 @@ class Standing:
 
 
 class InfinibandCheck:
-    """Reads the ports, and remembers the last reading and the rails. `remember` is called with what is new."""
+    """Reads the ports, and remembers the last reading and the rails. `remember` is called with what is new.
+
+    `gpu_numbers` gives the numbers of the GPUs that were read so far, by PCI address.
+    """
 
     def __init__(
-        self, source: PortSource, settings: Settings, memory: Memory, remember: Callable[[Memory], None]
+        self,
+        source: PortSource,
+        settings: Settings,
+        memory: Memory,
+        remember: Callable[[Memory], None],
+        gpu_numbers: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self._source = source
         self._settings = settings
         self._memory = memory
         self._remember = remember
+        self._gpu_numbers = gpu_numbers
         self._last: tuple[float, Ports] | None = None
         self._standing: tuple[object, Standing] | None = None
 
@@ -253,13 +262,19 @@ class InfinibandCheck:
 
     def _stand(self, reading: Ports) -> Standing:
         """Roles, rails, expectations; worked out anew only when what they rest on has changed."""
+        numbers = dict(self._gpu_numbers())
         basis = (
+            numbers,
             reading.default_route,
             [(p.device, p.number, p.link_layer, p.state, p.rate, p.netdev, p.slaves) for p in reading.ports],
         )
         if self._standing is None or self._standing[0] != basis:
-            assignments, self._memory = assign(reading, self._settings.rules, self._memory)
+            found, self._memory = assign(reading, self._settings.rules, self._memory)
+            assignments = dict(found)
             self._remember(self._memory)
+            for port in reading.ports:
+                at = port.device.name, port.number
+                assignments[at] = replace(assignments[at], gpu=gpu_label(port.device.near_gpus, numbers))
             expected = expected_rates(reading.ports, assignments, self._settings.expected_rates or {})
             self._standing = basis, stand(reading, assignments, expected)
         return self._standing[1]
@@ -364,7 +379,7 @@ def _info(port: Port, assignment: Assignment) -> InfoLabels:
         hca_type=device.hca_type,
         firmware_version=device.firmware_version,
         node_guid=device.node_guid,
-        gpu="",
+        gpu=assignment.gpu,
         cage=assignment.cage,
         leaf=assignment.leaf,
         virtual=str(device.virtual).lower(),

@@ -1,10 +1,11 @@
 """What the checks may ask of the hardware: the seam. Its words are the hardware's, never the product's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from exporter.model import BurstReading, CpuTimes, Device, PortDetails, Ports
+from exporter.model_gpu import Gpus
 
 
 class PortSource(Protocol):
@@ -45,6 +46,20 @@ class BurstSource(Protocol):
         """
 
 
+class GpuSource(Protocol):
+    """The GPUs of the node, with their NVLinks."""
+
+    def read(self) -> Gpus:
+        """Every GPU, now; asked twice within a second, the same reading.
+
+        Raises Unavailable where there is no GPU, no driver, or NVML is released for maintenance; SourceError where
+        the driver does not answer.
+        """
+
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each GPU that was read, by PCI address. Touches no hardware."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """All sources of one node, real or simulated."""
@@ -53,3 +68,4 @@ class Hardware:
     host: HostSource
     detail: PortDetailSource
     burst: BurstSource
+    gpus: GpuSource

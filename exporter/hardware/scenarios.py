@@ -9,6 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from exporter.hardware import gpu_scenarios
+from exporter.hardware.gpu_scenarios import GpuNode
+
 END = 900.0
 """Seconds of history that a scenario has before a daemon starts."""
 Value = str | int | Callable[[float], str | int]
@@ -61,7 +64,8 @@ class Scenario:
     """A node. `changes` are files that differ from a healthy one's; `failures` are reads that go wrong.
 
     Paths are relative to `class/infiniband`; a failure whose path ends in `/` stands for everything below.
-    `ethtool` are statistics that differ, by `<device>/<name>`. `remarkable` is the port that the scenario is about.
+    `ethtool` are statistics that differ, by `<device>/<name>`. `remarkable` is the port, link or GPU that the
+    scenario is about.
     """
 
     sentence: str
@@ -70,6 +74,7 @@ class Scenario:
     failures: Mapping[str, Fail | Hang] = field(default_factory=dict)
     remarkable: str = ""
     ethtool: Mapping[str, Value] = field(default_factory=dict)
+    gpus: GpuNode = gpu_scenarios.DGX_H100
 
 
 COMPUTE = ("mlx5_0", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_9", "mlx5_10", "mlx5_11")
@@ -273,7 +278,11 @@ SCENARIOS: Mapping[str, Scenario] = {
         remarkable="mlx5_6/1",
     ),
     "roce": Scenario("a node with eight 400 Gbit/s RoCE ports, nothing wrong", _roce()),
-    "efa": Scenario("a cloud node with EFA devices: no PMA, bytes in hw_counters, nothing wrong", _efa()),
+    "efa": Scenario(
+        "a cloud node with EFA devices: no PMA, bytes in hw_counters, nothing wrong",
+        _efa(),
+        gpus=gpu_scenarios.CLOUD_A100,
+    ),
     "limited-pf": Scenario(
         "four ports that belong to the Fabric Manager and refuse every counter, beside healthy ones",
         _limited(),
@@ -294,5 +303,39 @@ SCENARIOS: Mapping[str, Scenario] = {
         ethtool=_pausing("mlx5_6"),
         remarkable="mlx5_6/1",
     ),
-    "bare": Scenario("a machine with no such hardware at all", ()),
+    "nvlink-down": Scenario(
+        "a GPU with two of its 18 NVLinks down", _dgx(), gpus=gpu_scenarios.NVLINK_DOWN, remarkable="gpu2/link07"
+    ),
+    "nvlink-errors": Scenario(
+        "an NVLink that replays and has CRC errors", _dgx(), gpus=gpu_scenarios.NVLINK_ERRORS, remarkable="gpu4/link11"
+    ),
+    "gpu-lost": Scenario(
+        "a GPU that falls off the bus after ten minutes", _dgx(), gpus=gpu_scenarios.GPU_LOST, remarkable="gpu5"
+    ),
+    "fabric-unhealthy": Scenario(
+        "a GPU with unhealthy NVLink routes, and one that never got into the fabric",
+        _dgx(),
+        gpus=gpu_scenarios.FABRIC_UNHEALTHY,
+        remarkable="gpu1",
+    ),
+    "throttled": Scenario(
+        "a GPU whose clocks heat holds down half of the time", _dgx(), gpus=gpu_scenarios.THROTTLED, remarkable="gpu3"
+    ),
+    "b200": Scenario(
+        "a node of B200s: 18 NVLinks where the library allows 36, nothing wrong", _dgx(), gpus=gpu_scenarios.B200_NODE
+    ),
+    "a100-pcie": Scenario(
+        "A100 PCIe cards without bridges: every NVLink is inactive, nothing wrong",
+        _dgx(),
+        gpus=gpu_scenarios.A100_PCIE_NODE,
+    ),
+    "v100": Scenario(
+        "a node of V100s: NVLinks without byte counters, nothing wrong", _dgx(), gpus=gpu_scenarios.V100_NODE
+    ),
+    "mig": Scenario(
+        "two GPUs in MIG mode, of which the driver calls every NVLink down, nothing wrong",
+        _dgx(),
+        gpus=gpu_scenarios.MIG_NODE,
+    ),
+    "bare": Scenario("a machine with no such hardware at all", (), gpus=gpu_scenarios.NO_GPUS),
 }

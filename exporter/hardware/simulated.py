@@ -21,6 +21,7 @@ from exporter.hardware.portmap import PortMap
 from exporter.hardware.sampler import Sampler, targets
 from exporter.hardware.scenarios import END, Fail, Hang, Nic, Scenario, Value, traffic
 from exporter.hardware.simulated_ethtool import SimulatedEthtool
+from exporter.hardware.simulated_gpus import open_gpus
 from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.model import BurstReading, CpuTimes, Device, Ports, Unavailable
 
@@ -254,6 +255,7 @@ def open_simulation(
         SimulatedHost(elapsed),
         Details(simulation.sysfs, selection, SimulatedEthtool(scenario, elapsed), files, elapsed),
         SimulatedBursts(scenario, root / "burst", selection, elapsed, sample_interval),
+        open_gpus(scenario.gpus, simulation.sysfs, elapsed),
     )
 
 

@@ -8,12 +8,13 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
 from exporter.hardware import parse
+from exporter.hardware.affinity import GpuFunctions, nearest
 from exporter.hardware.device import CounterFile, CounterGroup, PortLayout, device, optional, port_layout
 from exporter.hardware.files import Files
 from exporter.hardware.refusals import Refusals
@@ -115,6 +116,7 @@ class SysfsPorts:
     ) -> None:
         self._root = str(root)
         self._proc = str(proc)
+        self._gpus = GpuFunctions(root)
         self._selection = selection
         self._files = files or Files()
         self._clock = clock
@@ -181,7 +183,9 @@ class SysfsPorts:
                 for entry in self._files.names(f"{path}/ports")
                 if entry.isascii() and entry.isdigit() and entry == str(int(entry))
             )
-            known = _Known(identity, device(self._files, path), self._clock(), numbers)
+            near = nearest(os.path.realpath(f"{path}/device"), self._gpus.paths())
+            found = replace(device(self._files, path), near_gpus=near)
+            known = _Known(identity, found, self._clock(), numbers)
             self._known[name] = known
         return known
 

@@ -1,0 +1,155 @@
+"""GPUs as members of the network: presence, fabric, PCIe link, throttling, Xid errors. From NVML."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from exporter.checks.base import Report
+from exporter.hardware.base import GpuSource
+from exporter.metrics import Sample, counter, gauge, info
+from exporter.model_gpu import Gpu
+
+
+class GpuLabels(NamedTuple):
+    """A GPU, by NVML's index when it was first seen."""
+
+    gpu: str
+
+
+class GpuInfoLabels(NamedTuple):
+    """What stands still about a GPU; empty where unknown. UUID and PCI address are what it is known by for good."""
+
+    gpu: str
+    uuid: str
+    pci_address: str
+    model: str
+    driver_version: str
+    numa_node: str
+    serial: str
+
+
+class ConditionLabels(NamedTuple):
+    """Something that may be wrong with a GPU's place in the NVLink fabric."""
+
+    gpu: str
+    condition: str
+
+
+class ThrottleLabels(NamedTuple):
+    """What held the clocks down."""
+
+    gpu: str
+    reason: str
+
+
+class XidLabels(NamedTuple):
+    """An error of the driver, by NVIDIA's number for it."""
+
+    gpu: str
+    xid: str
+
+
+INFO = info(
+    "gpu_info",
+    "A GPU; the value is 1. From NVML; numa_node from /sys/bus/pci/devices/<pci_address>.",
+    GpuInfoLabels,
+)
+UP = gauge(
+    "gpu_up",
+    "1 if the GPU answers, 0 if it was there before and does not (off the bus, or it needs a reset). From NVML.",
+    GpuLabels,
+)
+FABRIC_STATE = gauge(
+    "gpu_fabric_state",
+    "How far the GPU has joined its NVLink fabric: 1 not started, 2 in progress, 3 completed. "
+    "From nvmlDeviceGetGpuFabricInfoV.",
+    GpuLabels,
+)
+FABRIC_STATUS = gauge(
+    "gpu_fabric_status",
+    "How joining the fabric ended, an nvmlReturn: 0 well; only once completed. From nvmlDeviceGetGpuFabricInfoV.",
+    GpuLabels,
+)
+FABRIC_UNHEALTHY = gauge(
+    "gpu_fabric_unhealthy",
+    "1 if the driver reports this condition, 0 if it reports that all is well; absent where it does not say. "
+    "From the health mask and summary of nvmlDeviceGetGpuFabricInfoV.",
+    ConditionLabels,
+)
+THROTTLE = counter(
+    "gpu_throttle_seconds_total",
+    "Time the clocks were held down, by reason. From NVML fields 74, 76, 269, 270, 271 (nanoseconds).",
+    ThrottleLabels,
+)
+PCIE = {
+    "generation": gauge(
+        "gpu_pcie_generation",
+        "PCIe generation now; it falls while the GPU idles. From nvmlDeviceGetCurrPcieLinkGeneration.",
+        GpuLabels,
+    ),
+    "width": gauge("gpu_pcie_width", "PCIe lanes now. From nvmlDeviceGetCurrPcieLinkWidth.", GpuLabels),
+    "max_generation": gauge(
+        "gpu_pcie_max_generation",
+        "PCIe generation that GPU and slot can do together. From nvmlDeviceGetMaxPcieLinkGeneration.",
+        GpuLabels,
+    ),
+    "max_width": gauge(
+        "gpu_pcie_max_width",
+        "PCIe lanes that GPU and slot have in common. From nvmlDeviceGetMaxPcieLinkWidth.",
+        GpuLabels,
+    ),
+    "replays": counter(
+        "gpu_pcie_replays_total", "PCIe packets sent again. From nvmlDeviceGetPcieReplayCounter.", GpuLabels
+    ),
+}
+XIDS = counter(
+    "gpu_xid_errors_total",
+    "Xid errors since the daemon began to watch; 74 (NVLink) and 79 (off the bus) are shown from 0. "
+    "From NVML's events.",
+    XidLabels,
+)
+
+
+class GpuCheck:
+    """Reads the GPUs."""
+
+    def __init__(self, source: GpuSource) -> None:
+        self._source = source
+
+    def run(self, now: float) -> Report:  # noqa: ARG002 - nothing here is a rate
+        """See checks.base.Check."""
+        reading = self._source.read()
+        own = tuple(fault for fault in reading.faults if "/" not in fault.subject)
+        return Report(tuple(sample for gpu in reading.gpus for sample in samples(gpu)), own)
+
+
+def samples(gpu: Gpu) -> Iterator[Sample]:
+    """Everything that one GPU says in numbers, its links apart."""
+    labels = GpuLabels(str(gpu.number))
+    yield UP(labels, int(gpu.up))
+    yield INFO(_info(gpu), 1)
+    if gpu.fabric is not None:
+        yield FABRIC_STATE(labels, gpu.fabric.state)
+        if gpu.fabric.status is not None:
+            yield FABRIC_STATUS(labels, gpu.fabric.status)
+        for condition, wrong in gpu.fabric.conditions.items():
+            yield FABRIC_UNHEALTHY(ConditionLabels(labels.gpu, condition), int(wrong))
+    for reason, seconds in gpu.throttle.items():
+        yield THROTTLE(ThrottleLabels(labels.gpu, reason), seconds)
+    for name, metric in PCIE.items():
+        value: int | None = getattr(gpu.pcie, name)
+        if value is not None:
+            yield metric(labels, value)
+    for xid, count in (gpu.xids or {}).items():
+        yield XIDS(XidLabels(labels.gpu, str(xid)), count)
+
+
+def _info(gpu: Gpu) -> GpuInfoLabels:
+    return GpuInfoLabels(
+        gpu=str(gpu.number),
+        uuid=gpu.uuid,
+        pci_address=gpu.pci_address,
+        model=gpu.model,
+        driver_version=gpu.driver_version,
+        numa_node="" if gpu.numa_node is None else str(gpu.numa_node),
+        serial=gpu.serial,
+    )
