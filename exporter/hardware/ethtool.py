@@ -41,18 +41,14 @@ class ChangingError(OSError):
 class KernelEthtool:
     """The machine's own netdevs, those of this process' network namespace."""
 
-    def __init__(self) -> None:
-        self._socket: socket.socket | None = None
-
     def ioctl(self, netdev: str, request: bytearray) -> None:
         """See hardware.base.EthtoolSource."""
         name = os.fsencode(netdev)
         if not 0 < len(name) < 16 or b"\0" in name:
             raise OSError(errno.ENODEV, os.strerror(errno.ENODEV), netdev)
-        if self._socket is None:
-            self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         buffer = (ctypes.c_char * len(request)).from_buffer(request)
-        fcntl.ioctl(self._socket, SIOCETHTOOL, struct.pack("16sP16x", name, ctypes.addressof(buffer)))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as descriptor:
+            fcntl.ioctl(descriptor, SIOCETHTOOL, struct.pack("16sP16x", name, ctypes.addressof(buffer)))
 
 
 @dataclass(frozen=True, slots=True)
