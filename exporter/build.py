@@ -26,7 +26,8 @@ from exporter.hardware.host import PsutilHost
 from exporter.hardware.nvml_client import Means, NvmlGpus, in_container, library_is_there
 from exporter.hardware.sampler import Bursts
 from exporter.hardware.scenarios import END, SCENARIOS
-from exporter.hardware.simulated import EPOCH, open_simulation
+from exporter.hardware.simulated import EPOCH
+from exporter.hardware.simulation import open_simulation
 from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.model import Role, UserError
 from exporter.node import Node, Plan

@@ -1,5 +1,7 @@
 """The burst sampler: its duty, what it counts, and the histograms that come of it."""
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,7 @@ from exporter.config import Config
 from exporter.exposition import Exposition
 from exporter.hardware.files import Files
 from exporter.hardware.portmap import PortMap
-from exporter.hardware.sampler import DUTY, Sampler, targets
+from exporter.hardware.sampler import DUTY, Bursts, Sampler, targets
 from exporter.hardware.sysfs import Selection
 from exporter.metrics import Distribution, NoLabels, histogram
 from exporter.model import BurstReading, Device, Role
@@ -112,6 +114,17 @@ def test_unreadable_and_reset_counters_are_no_samples(tmp_path: Path) -> None:
     steps(made, clock, 1)
     (reading,) = made.take()
     assert sum(reading.receive.counts) == 0
+
+
+def test_thread_samples_while_somebody_reads(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_0": HEALTHY})
+    bursts = Bursts(tmp_path, Selection(), Files(), 0.01)
+    end = time.monotonic() + 10
+    while not (found := bursts.read(lambda _device, _number: True)) or sum(found[0].receive.counts) < 3:
+        assert time.monotonic() < end
+        threading.Event().wait(0.02)
+    assert found[0].receive.counts[0] == sum(found[0].receive.counts)
+    assert found[0].receive.peak == 0.0
 
 
 class Source:
