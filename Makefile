@@ -53,6 +53,7 @@ e2e: dev ## the real process beside a real Prometheus, promtool, node_exporter
 
 bench: dev ## poll and render beside node_exporter, on the same tree
 	$(BIN)/python -m bench.poll_render
+	$(BIN)/python -m bench.gpus
 
 lock: ## renew the lock files (needs uv)
 	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \

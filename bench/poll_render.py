@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,10 +138,12 @@ def in_process(config: Config) -> Callable[[], tuple[float, float]]:
 
 
 @contextmanager
-def eastwest(config: Path) -> Iterator[Peer]:
+def eastwest(config: Path, environment: Mapping[str, str] | None = None) -> Iterator[Peer]:
     """Our daemon."""
     address = free_address()
-    with running([sys.executable, "-m", "exporter", "serve", "--config", str(config), "--listen", address]) as pid:
+    with running(
+        [sys.executable, "-m", "exporter", "serve", "--config", str(config), "--listen", address], environment
+    ) as pid:
         yield Peer(pid, address, "eastwest_")
 
 
@@ -157,9 +159,9 @@ def node_exporter(sysfs: Path) -> Iterator[Peer]:
 
 
 @contextmanager
-def running(argv: list[str]) -> Iterator[int]:
+def running(argv: list[str], environment: Mapping[str, str] | None = None) -> Iterator[int]:
     """A program for as long as the context lasts."""
-    process = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(argv, stderr=subprocess.DEVNULL, env=environment)
     try:
         yield process.pid
     finally:

@@ -36,6 +36,13 @@ def test_metrics_match_golden(scenario: str) -> None:
     assert got == golden.read_text()
 
 
+def test_a_dgx_like_node_has_at_most_1300_series_by_default() -> None:
+    lines = (GOLDEN / "healthy.prom").read_text().splitlines()
+    count = sum(not line.startswith("#") for line in lines)
+    print(f"{count} series")  # noqa: T201 - shown by pytest -s
+    assert 900 < count <= 1300
+
+
 def test_every_golden_file_has_its_scenario() -> None:
     assert {path.stem for path in GOLDEN.glob("*.prom")} == set(SCENARIOS)
 

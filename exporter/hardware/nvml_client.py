@@ -212,8 +212,9 @@ class NvmlGpus:
             self._strikes = 0
 
     def _strike(self, what: str) -> None:
+        """Where NVML has never worked a new container would be no better, only the ports unwatched meanwhile."""
         self._strikes += 1
-        if self._strikes >= STRIKES and self._means.give_up is not None:
+        if self._strikes >= STRIKES and self._known and self._means.give_up is not None:
             self._means.give_up(what)
 
     def _gpus(self, message: Mapping[str, Any]) -> Iterator[Gpu]:

@@ -24,6 +24,8 @@ class _Slot:
     failed: tuple[str, int] | None = None
     again: float = 0.0
     uuid: str = ""
+    pointer: int = 0
+    watched: bool = False
 
 
 @dataclass(slots=True)
@@ -33,8 +35,6 @@ class _Open:
     driver: str = ""
     slots: list[_Slot] = field(default_factory=list)
     events: Any = None
-    pointers: dict[int, str] = field(default_factory=dict)
-    watched: list[str] = field(default_factory=list)
 
 
 class Session:
@@ -81,13 +81,14 @@ class Session:
             "driver": session.driver,
             "gpus": gpus,
             "xids": [(uuid, xid, count) for (uuid, xid), count in self._xids.items()],
-            "watched": session.watched,
+            "watched": [slot.uuid for slot in session.slots if slot.watched and slot.uuid],
         }
 
     def _start(self) -> _Open:
         self._library.open()
         session = self._open = _Open(driver=str(self._library.call("nvmlSystemGetDriverVersion")))
-        handles = []
+        handles: list[Any] = []
+        readers: list[_Slot] = []
         for index in range(int(self._library.call("nvmlDeviceGetCount"))):
             try:
                 handle = self._library.call("nvmlDeviceGetHandleByIndex", index)
@@ -97,25 +98,21 @@ class Session:
                     session.slots.append(_Slot(index, failed=(error.call, error.code)))
                 continue
             reader = GpuReader(self._library, index, handle, self._level, self._once)
-            session.slots.append(_Slot(index, reader))
+            slot = _Slot(index, reader, pointer=self._library.pointer(handle))
+            session.slots.append(slot)
+            readers.append(slot)
             handles.append(handle)
-        self._watch(session, handles)
+        self._watch(session, readers, handles)
         return session
 
-    def _watch(self, session: _Open, handles: list[Any]) -> None:
+    def _watch(self, session: _Open, slots: list[_Slot], handles: list[Any]) -> None:
         try:
-            session.events, watched = self._library.watch(handles)
+            session.events, taken = self._library.watch(handles)
         except NvmlError as error:
             self._once(f"Xid errors are not counted: {error}")
             return
-        for handle, taken in zip(handles, watched, strict=True):
-            try:
-                uuid = str(self._library.call("nvmlDeviceGetUUID", handle))
-            except NvmlError:
-                continue
-            session.pointers[self._library.pointer(handle)] = uuid
-            if taken:
-                session.watched.append(uuid)
+        for slot, watched in zip(slots, taken, strict=True):
+            slot.watched = watched
 
     def _slot(self, slot: _Slot) -> Mapping[str, Any] | None:
         """One GPU; whatever goes wrong with it, the others go on."""
@@ -142,9 +139,10 @@ class Session:
             if error.code not in codes.GONE:
                 self._once(f"Xid errors can't be read: {error}")
             return
+        uuids = {slot.pointer: slot.uuid for slot in session.slots if slot.uuid}
         for pointer, xid in events:
-            if (uuid := session.pointers.get(pointer)) is not None:
-                self._xids[uuid, xid] += 1
+            if pointer in uuids:
+                self._xids[uuids[pointer], xid] += 1
 
     def _once(self, what: str) -> None:
         if what not in self._said:

@@ -365,6 +365,13 @@ def test_an_upgraded_package_takes_a_new_worker_and_in_a_container_a_new_contain
     assert all(complete(gpu) for gpu in rig.read(after=400).gpus)
 
 
+def test_a_container_whose_nvml_never_worked_is_not_ended(bench: Bench) -> None:
+    rig = bench({"init": 18})
+    for _ in range(STRIKES + 1):
+        assert rig.fails(after=400) == "version_mismatch"
+    assert rig.given_up == []
+
+
 def test_devices_taken_from_the_container_end_it(bench: Bench) -> None:
     rig = bench(h100())
     rig.read()

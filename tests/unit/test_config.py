@@ -37,6 +37,8 @@ BAD = [
     ("checks: {infiniband: {include: mlx5_0}}", "checks.infiniband.include: a list is needed"),
     ("checks: {infiniband: {include: [on]}}", "checks.infiniband.include[0]: `on` may mean"),
     ("checks: {infiniband: {exclude: [7]}}", "checks.infiniband.exclude[0]: a glob on names is needed"),
+    ("checks: {nvlink: {per_link: some}}", "checks.nvlink.per_link: Input should be 'none', 'basic' or 'all'"),
+    ("expect: {nvlinks_per_gpu: 99}", "expect.nvlinks_per_gpu: Input should be less than or equal to 36"),
     ("checks: 5", "checks: a mapping of keys is needed"),
     ("node: {name: off}", "node.name: `off` may mean"),
     ("node: {name: 12}", "node.name: a text is needed (got 12)"),
