@@ -137,7 +137,7 @@ class BurstConfig(CheckConfig):
 
     enabled: Switch = False
     """true: it is a failure where there is no such hardware; auto: where there is."""
-    sample_interval: Annotated[Duration, Field(ge=0.01, le=1)] = 0.1
+    sample_interval: Annotated[Duration, AfterValidator(between("10ms", "1s"))] = 0.1
     """From 10ms to 1s."""
 
 

@@ -28,14 +28,14 @@ class Model(BaseModel):
 Read = TypeVar("Read", bound=Model)
 
 
-def read_model(path: Path, model: type[Read]) -> Read:
-    """The model in a file. Raises UserError with a line for every mistake."""
+def read_model(path: Path, model: type[Read], secret: bool = False) -> Read:
+    """The model in a file. Raises UserError with a line for every mistake, without values where they are `secret`."""
     document, mistakes = read_yaml(path)
     lines = [f"{path}:{mistake}" for mistake in mistakes]
     try:
         found = model.model_validate(document)
     except ValidationError as error:
-        lines += [f"{path}: {_mistake(detail)}" for detail in error.errors() if detail["type"] != "invalid_key"]
+        lines += [f"{path}: {_mistake(detail, secret)}" for detail in error.errors() if detail["type"] != "invalid_key"]
         raise UserError("\n".join(lines)) from error
     if lines:
         raise UserError("\n".join(lines))
@@ -53,7 +53,7 @@ _SHORT = {
 }
 
 
-def _mistake(detail: ErrorDetails) -> str:
+def _mistake(detail: ErrorDetails, secret: bool) -> str:
     """`checks.infiniband.interval: a duration with its unit is needed, ... (got 5)`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part[:MAX_SHOWN]}" for part in detail["loc"])
     where = "".join(parts).lstrip(".")
@@ -64,5 +64,5 @@ def _mistake(detail: ErrorDetails) -> str:
         what = _SHORT[detail["type"]]
     else:
         message = _SHORT.get(detail["type"], detail["msg"]).removeprefix("Value error, ")
-        what = message if isinstance(got, dict | list) else f"{message} (got {repr(got)[:MAX_SHOWN]})"
+        what = message if secret or isinstance(got, dict | list) else f"{message} (got {repr(got)[:MAX_SHOWN]})"
     return f"{where}: {what}" if where else what

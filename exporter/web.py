@@ -59,7 +59,7 @@ class Web:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = read_model(path, WebFile)
+        self._file = read_model(path, WebFile, secret=True)
         self.context = _context(self._tls(self._file)) if self._file.tls_server_config else None
         self._seen = self._stamps()
 
@@ -75,7 +75,7 @@ class Web:
             return
         self._seen = stamps
         try:
-            self._take(read_model(self._path, WebFile))
+            self._take(read_model(self._path, WebFile, secret=True))
         except UserError as error:
             log.error("the new certificates or passwords are not used: %s", error)  # noqa: TRY400 - a user's mistake
             return

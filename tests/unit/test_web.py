@@ -50,6 +50,7 @@ def test_a_mistake_in_web_yml_is_one_line_without_the_secret(tmp_path: Path, tex
     with pytest.raises(UserError) as caught:
         Web(file)
     assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
