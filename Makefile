@@ -1,6 +1,6 @@
 # Everything a contributor or a newcomer runs. Each target does its own set-up.
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
-	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
+	command -v $$p >/dev/null 2>&1 && $$p -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 

@@ -22,12 +22,14 @@ from exporter.logs import set_up
 from exporter.model import UserError
 from exporter.node import Node
 from exporter.page import Page, node_json
+from exporter.passwords import Passwords
 from exporter.quantities import address
 from exporter.release import DEFAULT as RELEASE_SECONDS
 from exporter.release import Release
 from exporter.schedule import Schedule
 from exporter.server import Listener, Request, Response, Route, listen, offers, serve
 from exporter.state import State
+from exporter.web import Web
 
 BEAT_LIMIT = 10.0
 """Seconds without a turn of the schedule's loop after which /healthz says so."""
@@ -48,16 +50,18 @@ class Shown:
 class Daemon:
     """Runs the checks at their intervals and answers for them."""
 
-    def __init__(  # noqa: PLR0913 - one call site; each is a different part
+    def __init__(  # noqa: PLR0913 - the one place where a daemon is put together
         self,
         path: Path | None,
         config: Config,
         scenario: str | None,
         sources: Sources,
         state: State,
+        web: Web | None,
         release: Release,
     ) -> None:
         self._path = path
+        self._web = web
         self._release = release
         self._releasing = Lock()
         self._scenario = scenario
@@ -96,13 +100,13 @@ class Daemon:
             log.error("the new configuration is not used:\n%s", error)  # noqa: TRY400 - a user's mistake
             before.node.board.note_reload(successful=False)
             return
-        if (config.web, config.paths) != (before.config.web, before.config.paths):
-            log.warning("a change of web or paths needs a restart; the rest of the new configuration is used")
+        if (config.web, config.paths.state) != (before.config.web, before.config.paths.state):
+            log.warning("a change of web or paths.state needs a restart; the rest of the new configuration is used")
         self._schedule.replace({})
         if not before.node.wait(max(plan.timing.timeout for plan in before.node.plans.values())):
             self._sources.renew()
         shown = self._build(config)
-        shown.node.board.inherit(before.node.board)
+        shown.node.inherit(before.node)
         shown.node.board.note_reload(successful=True)
         shown.node.turn(shown.node.plans)
         self._use(shown)
@@ -138,6 +142,8 @@ class Daemon:
 
     def _turned(self) -> None:
         self._beat = time.monotonic()
+        if self._web is not None:
+            self._web.refresh()
         if self._release.unmet():
             Thread(target=self._let_go, name="release", daemon=True).start()
 
@@ -202,9 +208,10 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
             root = stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-", ignore_cleanup_errors=True))
             sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic()))
             state = State(None)
+        web = Web(config.web.config_file) if config.web.config_file else None
         listener = stack.enter_context(listen(where))
-        daemon = Daemon(path, config, scenario, sources, state, release)
-        asyncio.run(_until_told(daemon, listener))
+        daemon = Daemon(path, config, scenario, sources, state, web, release)
+        asyncio.run(_until_told(daemon, listener, web))
     return int(bool(ending))
 
 
@@ -216,7 +223,7 @@ def _give_up(ending: list[str], why: str) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-async def _until_told(daemon: Daemon, listener: Listener) -> None:
+async def _until_told(daemon: Daemon, listener: Listener, web: Web | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for told in (signal.SIGTERM, signal.SIGINT):
@@ -225,8 +232,11 @@ async def _until_told(daemon: Daemon, listener: Listener) -> None:
     loop.add_signal_handler(signal.SIGUSR1, daemon.release, RELEASE_SECONDS)
     daemon.start()
     host, port = listener.getsockname()[:2]
-    log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
+    tls = web.context if web else None
+    shown = f"[{host}]" if ":" in host else host
+    log.info("listening on %s://%s:%d", "https" if tls else "http", shown, port)
+    admit = Passwords(lambda: web.users).status if web else None
     try:
-        await serve(daemon.routes(), listener, stop)
+        await serve(daemon.routes(), listener, stop, tls, admit)
     finally:
         daemon.stop()

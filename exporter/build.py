@@ -19,11 +19,15 @@ from exporter.config import Config
 from exporter.hardware.affinity import GpuFunctions
 from exporter.hardware.base import Hardware
 from exporter.hardware.child import Child
+from exporter.hardware.detail import Details
+from exporter.hardware.ethtool import KernelEthtool
 from exporter.hardware.files import Files, raise_descriptor_limit
 from exporter.hardware.host import PsutilHost
 from exporter.hardware.nvml_client import Means, NvmlGpus, in_container, library_is_there
+from exporter.hardware.sampler import Bursts
 from exporter.hardware.scenarios import END, SCENARIOS
-from exporter.hardware.simulated import EPOCH, open_simulation
+from exporter.hardware.simulated import EPOCH
+from exporter.hardware.simulation import open_simulation
 from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.model import Role, UserError
 from exporter.node import Node, Plan
@@ -92,8 +96,14 @@ class Machine:
     def open(self, config: Config) -> Hardware:
         """See Sources."""
         paths = config.paths
-        ports = SysfsPorts(paths.sysfs, paths.proc, selection(config), self._files)
-        return Hardware(ports, PsutilHost(paths.proc), self._open_gpus(config))
+        chosen = selection(config)
+        return Hardware(
+            SysfsPorts(paths.sysfs, paths.proc, chosen, self._files),
+            PsutilHost(paths.proc),
+            Details(paths.sysfs, chosen, KernelEthtool(), Files(), time.monotonic),
+            Bursts(paths.sysfs, chosen, Files(), config.checks.burst.sample_interval),
+            self._open_gpus(config),
+        )
 
     def renew(self) -> None:
         """See Sources."""
@@ -139,7 +149,10 @@ class Simulated:
     def open(self, config: Config) -> Hardware:
         """See Sources."""
         self._opened += 1
-        return open_simulation(self._scenario, self._root / str(self._opened), selection(config), self._elapsed)
+        root = self._root / str(self._opened)
+        burst = config.checks.burst
+        sample_interval = None if burst.enabled is False else burst.sample_interval
+        return open_simulation(self._scenario, root, selection(config), self._elapsed, sample_interval)
 
     def renew(self) -> None:
         """See Sources: nothing is shared."""
@@ -157,7 +170,7 @@ def build_node(config: Config, hardware: Hardware, state: State, clock: Clock) -
     }
     settings = Settings(rules(config), {role: rate for role, rate in expected.items() if rate is not None})
     nvlinks = NvlinkSettings(config.checks.nvlink.per_link, config.expect.nvlinks_per_gpu)
-    parts = Parts(hardware, settings, state.rails, state.remember, nvlinks)
+    parts = Parts(hardware, settings, state.rails, state.remember, lambda: state.rails, nvlinks)
     plans = {
         name: Plan(CHECKS[name](parts), Timing(check.interval, check.deadline), required=check.enabled is True)
         for name, check in config.checks.named().items()

@@ -3,15 +3,19 @@
 from types import ModuleType
 from typing import Any
 
+import exporter.checks.burst
 import exporter.checks.gpu
 import exporter.checks.host
 import exporter.checks.infiniband
 import exporter.checks.nvlink
+import exporter.checks.roce
 import exporter.exposition
 from exporter.metrics import Metric
 
 MODULES: tuple[tuple[str, ModuleType], ...] = (
     ("Ports (`checks/infiniband.py`)", exporter.checks.infiniband),
+    ("RoCE detail, PCIe, modules (`checks/roce.py`)", exporter.checks.roce),
+    ("Bursts (`checks/burst.py`)", exporter.checks.burst),
     ("NVLink (`checks/nvlink.py`)", exporter.checks.nvlink),
     ("GPUs (`checks/gpu.py`)", exporter.checks.gpu),
     ("Host (`checks/host.py`)", exporter.checks.host),

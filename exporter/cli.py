@@ -2,11 +2,14 @@
 
 import argparse
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exporter import __version__
+from exporter.fleet.command import ESTIMATE, LOCATE, estimate_flags, locate_flags, run_estimate, run_locate
 from exporter.model import UserError
 
 Command = Callable[[argparse.Namespace], int]
@@ -16,6 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status. A user's mistake is a line on standard error, status 2."""
     args = _parser().parse_args(argv)
     command: Command = args.run
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if command is _serve else signal.SIG_DFL)
     try:
         return command(args)
     except UserError as error:
@@ -28,6 +34,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _end(_number: int, _frame: object) -> None:
+    """Unwind, so that temporary files go; the daemon has a way of its own once it serves."""
+    sys.exit(128 + signal.SIGTERM)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f"seconds from 1 to 86400 are needed, not {text!r}")
+    return value
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,7 +103,7 @@ def _metrics(args: argparse.Namespace) -> int:
 
 
 def _demo_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=30.0, metavar="S", help="how long in all; default: 30")
+    parser.add_argument("--seconds", type=_seconds, default=30.0, metavar="S", help="how long in all; default: 30")
     parser.add_argument("--listen", default="127.0.0.1:10428", metavar="HOST:PORT", help="where its page is")
 
 
@@ -107,7 +128,11 @@ def _config(args: argparse.Namespace) -> int:
         return 0
     from exporter.config import load
 
-    load(args.file)
+    web = load(args.file).web.config_file
+    if web is not None:
+        from exporter.web import Web
+
+        Web(web)
     print(f"{args.file}: ok")
     return 0
 
@@ -158,6 +183,8 @@ def _list_scenarios() -> int:
 COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Command]] = {
     "serve": ("run the daemon of this node", _serve_flags, _serve),
     "metrics": ("poll every check once and print the metrics", _metrics_flags, _metrics),
+    "locate": (LOCATE, locate_flags, run_locate),
+    "estimate": (ESTIMATE, estimate_flags, run_estimate),
     "release": ("close NVML for a while, for maintenance of the driver or a GPU", _release_flags, _release),
     "demo": ("a simulated node with one slow port, found and shown", _demo_flags, _demo),
     "config": ("look at a configuration file", _config_flags, _config),

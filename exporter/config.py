@@ -4,18 +4,15 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from exporter.checks import CHECKS
-from exporter.model import Role, UserError
-from exporter.quantities import Address, Duration, Rate, address
-from exporter.yaml_file import Ambiguous, read_yaml
+from exporter.model import Role
+from exporter.quantities import Address, Duration, Rate, address, between
+from exporter.strict import Model, read_model
 
 MAX_TIMEOUT = 5.0
-MAX_SHOWN = 40
-"""Characters of a mistaken key or value that are repeated: the file may be a wrong one, with secrets."""
-_GLOB = re.compile(r"[\w.:,@+*?\[\]!-]+")
+_GLOB = re.compile(r"(?:[\w.:,@+*?-]|\[!?[\w.:,@+*?-]+\])+")
 
 
 def _glob(value: Any) -> str:
@@ -30,23 +27,16 @@ def _switch(value: Any) -> Any:
     return value
 
 
+def _list(value: Any) -> Any:
+    """A list whose entries are all commented out reads as null."""
+    return () if value is None else value
+
+
 Glob = Annotated[str, BeforeValidator(_glob)]
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 Switch = Annotated[bool | Literal["auto"], BeforeValidator(_switch)]
-Interval = Annotated[Duration, Field(ge=1, le=3600)]
-Timeout = Annotated[Duration, Field(gt=0, le=60)]
-
-
-class Model(BaseModel):
-    """Unknown keys are errors, nothing is converted silently, nothing changes after."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_section(cls, value: Any) -> Any:
-        """A section whose keys are all commented out reads as null: the defaults."""
-        return {} if value is None else value
+Interval = Annotated[Duration, AfterValidator(between("1s", "1h"))]
+Timeout = Annotated[Duration, AfterValidator(between("1ms", "60s"))]
 
 
 class NodeConfig(Model):
@@ -109,6 +99,8 @@ class WebConfig(Model):
 
     listen: Address = address("0.0.0.0:10428")
     """`host:port`; port 0 takes a free one and logs it."""
+    config_file: Annotated[Path | None, Field(strict=False)] = None
+    """TLS and passwords, as in other exporters' web.yml; see docs/serving.md."""
 
 
 class CheckConfig(Model):
@@ -140,6 +132,15 @@ class InfinibandConfig(CheckConfig):
     """Globs on the names of counter files that have no metric of their own."""
 
 
+class BurstConfig(CheckConfig):
+    """Byte counters of compute ports many times a second; reads take at most 1 % of the time."""
+
+    enabled: Switch = False
+    """true: it is a failure where there is no such hardware; auto: where there is."""
+    sample_interval: Annotated[Duration, AfterValidator(between("10ms", "1s"))] = 0.1
+    """From 10ms to 1s."""
+
+
 class GpuConfig(CheckConfig):
     """GPUs, by NVML: presence, fabric, PCIe link, throttling, Xid errors."""
 
@@ -161,6 +162,8 @@ class ChecksConfig(Model):
 
     infiniband: InfinibandConfig = InfinibandConfig()
     host: CheckConfig = CheckConfig()
+    roce: CheckConfig = CheckConfig()
+    burst: BurstConfig = BurstConfig()
     gpu: GpuConfig = GpuConfig()
     nvlink: NvlinkConfig = NvlinkConfig()
 
@@ -189,7 +192,7 @@ class Config(Model):
     """The whole file."""
 
     node: NodeConfig = NodeConfig()
-    nics: tuple[NicConfig, ...] = Field(default=(), strict=False)
+    nics: Annotated[tuple[NicConfig, ...], BeforeValidator(_list)] = Field(default=(), strict=False)
     paths: PathsConfig = PathsConfig()
     log: LogConfig = LogConfig()
     web: WebConfig = WebConfig()
@@ -199,35 +202,4 @@ class Config(Model):
 
 def load(path: Path | None) -> Config:
     """The configuration in a file, or the defaults. Raises UserError with a line for every mistake."""
-    if path is None:
-        return Config()
-    document = read_yaml(path)
-    try:
-        return Config.model_validate({} if document is None else document)
-    except ValidationError as error:
-        raise UserError("\n".join(f"{path}: {_mistake(detail)}" for detail in error.errors())) from error
-
-
-_SHORT = {
-    "extra_forbidden": "no such key",
-    "missing": "is needed",
-    "tuple_type": "a list is needed",
-    "model_type": "a mapping of keys is needed",
-    "dict_type": "a mapping of keys is needed",
-    "path_type": "a path is needed",
-}
-
-
-def _mistake(detail: ErrorDetails) -> str:
-    """`checks.infiniband.interval: a duration with its unit is needed, ... (got 5)`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part[:MAX_SHOWN]}" for part in detail["loc"])
-    where = "".join(parts).lstrip(".")
-    got = detail["input"]
-    if isinstance(got, Ambiguous):
-        what = f"`{got}` may mean a boolean or a word: write true or false, or quote it"
-    elif detail["type"] in _SHORT:
-        what = _SHORT[detail["type"]]
-    else:
-        message = detail["msg"].removeprefix("Value error, ")
-        what = message if isinstance(got, dict | list) else f"{message} (got {repr(got)[:MAX_SHOWN]})"
-    return f"{where}: {what}" if where else what
+    return Config() if path is None else read_model(path, Config)

@@ -13,6 +13,7 @@ from exporter.model import UserError
 SCENARIO = "slow-port"
 POLL_SECONDS = 0.5
 STOP_SECONDS = 5.0
+_LISTENING = re.compile(r"listening on (http\S+)")
 _SERIES = re.compile(r"eastwest_(\w+)\{(.*)\} (\S+)")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -35,33 +36,42 @@ class Slow:
 
 def demo(seconds: float, listen: str) -> int:
     """Serve the scenario for `seconds` in all, find the slow port over HTTP; 0 if it is the right one, else 1."""
-    began = time.monotonic()
+    end = time.monotonic() + seconds
     daemon = subprocess.Popen(  # noqa: S603 - this very program
-        [sys.executable, "-m", "exporter", "serve", "--simulate", SCENARIO, "--listen", listen]
+        [sys.executable, "-m", "exporter", "serve", "--simulate", SCENARIO, "--listen", listen],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
-        return _watch(f"http://{listen}", daemon, began, began + seconds)
+        return _watch(_url(daemon), daemon, end - seconds, end)
     finally:
         daemon.terminate()
         try:
-            daemon.wait(STOP_SECONDS)
+            daemon.communicate(timeout=STOP_SECONDS)
         except subprocess.TimeoutExpired:
             daemon.kill()
-            daemon.wait()
+            daemon.communicate()
 
 
-def _watch(url: str, daemon: "subprocess.Popen[bytes]", began: float, end: float) -> int:
+def _url(daemon: "subprocess.Popen[str]") -> str:
+    """Where the daemon says it listens. Raises UserError with its last words where it does not."""
+    said = ""
+    for line in daemon.stderr or ():
+        if found := _LISTENING.search(line):
+            return found[1]
+        said = line
+    raise UserError(said.strip().removeprefix("eastwest: ") or "the daemon of the demo ended without a word")
+
+
+def _watch(url: str, daemon: "subprocess.Popen[str]", began: float, end: float) -> int:
     injected = SCENARIOS[SCENARIO].remarkable
-    print(f"A simulated node: {SCENARIOS[SCENARIO].sentence}.\n")
+    print(f"A simulated node: {SCENARIOS[SCENARIO].sentence}.\n", flush=True)
     while not (slow := _slow_ports(url)):
-        if daemon.poll() is not None:
-            raise UserError("the daemon of the demo ended; its last line says why")
-        if time.monotonic() > end:
-            print(f"\ndemo: injected {injected}; named nothing")
+        if daemon.poll() is not None or time.monotonic() > end:
+            print(f"demo: injected {injected}; named nothing")
             return 1
         time.sleep(POLL_SECONDS)
     after = time.monotonic() - began
-    print()
     for port in slow:
         print(
             f"SLOW  {port.subject} (rail {port.rail}) runs at {_gbit(port.rate)} Gbit/s, "

@@ -13,7 +13,7 @@ from prometheus_client.utils import floatToGoString
 
 from exporter import __version__
 from exporter.board import Snapshot
-from exporter.metrics import Kind, Metric, NoLabels, Sample, counter, gauge, info
+from exporter.metrics import Distribution, Kind, Metric, NoLabels, Sample, counter, gauge, info
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -102,7 +102,12 @@ class Exposition:
             lines = families.get(metric)
             if lines is None:
                 lines = families[metric] = {}
-            lines[head] = f"{head}{value}\n" if type(value) is int else f"{head}{number(value)}\n"
+            if type(value) is int:
+                lines[head] = f"{head}{value}\n"
+            elif isinstance(value, Distribution):
+                lines[head] = _histogram(metric, labels, value)
+            else:
+                lines[head] = f"{head}{number(value)}\n"
         if len(heads) > 2 * count + CACHE_SLACK:
             heads.clear()
         return families
@@ -151,6 +156,18 @@ def _series(name: str, label_names: tuple[str, ...], values: tuple[str, ...]) ->
         return f"{name} "
     pairs = ",".join(f'{key}="{_escape(value)}"' for key, value in zip(label_names, values, strict=True))
     return f"{name}{{{pairs}}} "
+
+
+def _histogram(metric: Metric[Any], labels: tuple[str, ...], value: Distribution) -> str:
+    """The cumulative buckets, the sum and the count."""
+    names, bounds = (*metric.label_names, "le"), [number(bound) for bound in metric.bounds]
+    lines, seen = [], 0
+    for bound, count in zip((*bounds, "+Inf"), value.counts, strict=True):
+        seen += count
+        lines.append(f"{_series(f'{metric.name}_bucket', names, (*labels, bound))}{seen}\n")
+    lines.append(f"{_series(f'{metric.name}_sum', metric.label_names, labels)}{number(value.total)}\n")
+    lines.append(f"{_series(f'{metric.name}_count', metric.label_names, labels)}{seen}\n")
+    return "".join(lines)
 
 
 def _escape(value: str) -> str:

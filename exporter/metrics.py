@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 NAMESPACE = "eastwest"
-Kind = Literal["gauge", "counter", "info"]
+Kind = Literal["gauge", "counter", "info", "histogram"]
 Labels = TypeVar("Labels", bound=tuple[str, ...])
 _NAME = re.compile(r"[a-z][a-z0-9_]*[a-z0-9]")
 _UNIT_WORDS = {"milliseconds", "microseconds", "megabytes", "bits_per_second", "percent"}
@@ -19,9 +19,11 @@ class Metric(Generic[Labels]):
     name: str
     help: str
     labels: type[Labels]
+    bounds: tuple[float, ...] = ()
+    """Upper bounds of a histogram's buckets but the last, ascending."""
 
-    def __call__(self, labels: Labels, value: float) -> "Sample":
-        """A sample of this family; `value` in the base unit that the name says."""
+    def __call__(self, labels: Labels, value: "float | Distribution") -> "Sample":
+        """A sample of this family; `value` in the base unit that the name says, a Distribution for a histogram."""
         return Sample(self, labels, value)
 
     @property
@@ -31,12 +33,20 @@ class Metric(Generic[Labels]):
         return names
 
 
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A histogram's value: how many observations fell into each bucket (one more than bounds), and their sum."""
+
+    counts: tuple[int, ...]
+    total: float
+
+
 class Sample(NamedTuple):
     """One value of one series; label values are text already."""
 
     metric: Metric[Any]
     labels: tuple[str, ...]
-    value: float
+    value: float | Distribution
 
 
 class NoLabels(NamedTuple):
@@ -64,7 +74,18 @@ def info(name: str, help_text: str, labels: type[Labels]) -> Metric[Labels]:
     return _metric("info", name, help_text, labels)
 
 
-def _metric(kind: Kind, name: str, help_text: str, labels: type[Labels]) -> Metric[Labels]:
+def histogram(name: str, help_text: str, labels: type[Labels], bounds: tuple[float, ...]) -> Metric[Labels]:
+    """Observations by size: cumulative buckets up to each of `bounds`, their count and sum."""
+    if name.endswith(("_total", "_info", "_bucket", "_count", "_sum")) or "le" in getattr(labels, "_fields", ()):
+        raise ValueError(f"{name}: a histogram has suffixes and the label `le` of its own")
+    if not bounds or list(bounds) != sorted(set(bounds)):
+        raise ValueError(f"{name}: bounds ascend")
+    return _metric("histogram", name, help_text, labels, bounds)
+
+
+def _metric(
+    kind: Kind, name: str, help_text: str, labels: type[Labels], bounds: tuple[float, ...] = ()
+) -> Metric[Labels]:
     """Apply the naming law of docs/design.md: base units, one namespace, HELP that names the source."""
     if not _NAME.fullmatch(name) or "__" in name:
         raise ValueError(f"{name}: not a metric name of this project")
@@ -72,4 +93,4 @@ def _metric(kind: Kind, name: str, help_text: str, labels: type[Labels]) -> Metr
         raise ValueError(f"{name}: {found[0]} is not a base unit")
     if not help_text.endswith("."):
         raise ValueError(f"{name}: help is a sentence")
-    return Metric(kind, f"{NAMESPACE}_{name}", help_text, labels)
+    return Metric(kind, f"{NAMESPACE}_{name}", help_text, labels, bounds)

@@ -147,3 +147,66 @@ class CpuTimes:
     total: float
     steal: float
     softirq: float
+
+
+@dataclass(frozen=True, slots=True)
+class PortDetail:
+    """What a port's driver counts beside sysfs; what it does not name or could not say is not in it.
+
+    `counters` and `gauges` map a canonical name and the value of its further label (a priority, a severity, or
+    '') to base units: `("pfc_pause_received_seconds", "3")` (see hardware/nic_counters.py). Under a bond the
+    counters of the slaves are added, and of gauges the worst is taken. `temperature` is the module's, in Celsius.
+    """
+
+    device: Device
+    number: int
+    counters: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    gauges: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PciePath:
+    """The PCIe path under a device: usable bytes/s of its slowest link, each way; None where unknown."""
+
+    device: str
+    current: float | None
+    maximum: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PortDetails:
+    """Every port and device, and what could not be read."""
+
+    ports: tuple[PortDetail, ...]
+    paths: tuple[PciePath, ...]
+    faults: tuple[Fault, ...] = ()
+
+
+BURST_BOUNDS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0)
+"""Upper bounds of the buckets of utilisation."""
+
+
+@dataclass(frozen=True, slots=True)
+class BurstDirection:
+    """One direction of a port since sampling began.
+
+    `counts` are the samples in each bucket of utilisation (BURST_BOUNDS; not cumulative; the last one is above
+    every bound) and `total` is the sum of their utilisations; no sample is counted while the port's rate is not
+    known. `peak` is the highest bytes/s of one sample since the last reading, None where there was none.
+    """
+
+    counts: tuple[int, ...]
+    total: float
+    peak: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BurstReading:
+    """The samples of one port; `interval` is how far apart the last two were, in seconds."""
+
+    device: str
+    number: int
+    receive: BurstDirection
+    transmit: BurstDirection
+    interval: float | None

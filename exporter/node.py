@@ -44,8 +44,8 @@ class Node:
             return None
         done = Event()
         thread = Thread(target=self._run, args=(name, done), name=f"check-{name}", daemon=True)
-        self._threads = [known for known in self._threads if known.is_alive()] + [thread]
         thread.start()
+        self._threads = [known for known in self._threads if known.is_alive()] + [thread]
         return done
 
     def turn(self, names: Iterable[str]) -> None:
@@ -55,6 +55,12 @@ class Node:
         for done, timeout in runs:
             if done is not None:
                 done.wait(max(0.0, began + timeout - time.monotonic()))
+
+    def inherit(self, before: "Node") -> None:
+        """Go on where the node of an earlier configuration left off: counts, and what has been said."""
+        self.board.inherit(before.board)
+        self._said.update(before._said)  # noqa: SLF001 - another object of this class
+        self._failing.update(before._failing)  # noqa: SLF001 - as above
 
     def wait(self, seconds: float) -> bool:
         """Wait for the runs that go on, at most so long; whether all have ended."""
@@ -90,7 +96,7 @@ class Node:
         for subject, reason in sorted(faults.keys() - before):
             log.warning("check=%s %s", view.name, _describe(faults[subject, reason]))
         for subject, reason in sorted(before - faults.keys()):
-            log.info("check=%s subject=%s reason=%s: no longer", view.name, subject, reason)
+            log.info("check=%s subject=%s reason=%s: no more (it answers, or is not asked)", view.name, subject, reason)
         self._said[view.name] = frozenset(faults)
 
 

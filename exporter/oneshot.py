@@ -1,5 +1,6 @@
 """Commands that poll once and end: the same checks through the same runner, without the schedule."""
 
+import logging
 import os
 import sys
 import tempfile
@@ -11,17 +12,27 @@ from exporter.exposition import Exposition
 from exporter.logs import set_up
 from exporter.model import UserError
 
+log = logging.getLogger(__name__)
+
 
 def metrics(path: Path | None, scenario: str | None, output: Path | None) -> int:
     """`eastwest metrics`: the exposition text, printed or written to `output`. Raises UserError."""
     config = load(path)
     set_up("error" if scenario else config.log.level, config.log.format)
     node = polled_once(config, scenario)
+    for view in node.board.snapshot().checks:
+        if view.overdue:
+            log.error("check=%s: no answer within its deadline; what it would say is missing", view.name)
     exposition = Exposition(node_name(config, scenario), config.node.labels.get("rack", ""), process=False)
     text = exposition.render(node.board.snapshot())
     if output is None:
-        sys.stdout.buffer.write(text)
-        sys.stdout.buffer.flush()
+        try:
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise UserError(f"standard output: {error.strerror}") from error
     else:
         write_atomically(output, text)
     return 0

@@ -1,6 +1,7 @@
 """Quantities as an operator writes them: `5s`, `400Gbit/s`, `0.0.0.0:10428`. A bare number has no unit: an error."""
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -24,7 +25,7 @@ def duration(value: Any) -> float:
 def rate(value: Any) -> float:
     """Bytes/s. Raises ValueError."""
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
-    if not match:
+    if not match or not float(match[1]):
         raise ValueError("a rate with its unit is needed, such as 400Gbit/s or 50GB/s")
     return float(match[1]) * _PREFIX[match[2]] / (8 if match[3] == "bit" else 1)
 
@@ -35,6 +36,17 @@ def address(value: Any) -> tuple[str, int]:
     if not match or int(match[3]) > 65535:
         raise ValueError("an address with its port is needed, such as 0.0.0.0:10428 or [::]:10428")
     return match[1] or match[2] or "0.0.0.0", int(match[3])  # noqa: S104 - what an empty host means
+
+
+def between(least: str, most: str) -> Callable[[float], float]:
+    """A check that a duration lies in a range."""
+
+    def checked(seconds: float) -> float:
+        if not duration(least) <= seconds <= duration(most):
+            raise ValueError(f"a duration from {least} to {most} is needed")
+        return seconds
+
+    return checked
 
 
 Duration = Annotated[float, BeforeValidator(duration)]

@@ -54,6 +54,7 @@ class Assignment:
         return "" if self.rail is None else str(self.rail)
 
 
+_Kind = tuple[str, ...]
 Memory = Mapping[str, Remembered]
 Subject = tuple[str, int]
 
@@ -73,7 +74,8 @@ def assign(reading: Ports, rules: Sequence[NicRule], memory: Memory) -> tuple[Ma
     """Give each port its role and rail; returns them, and the memory with what is new.
 
     A role is the operator's, else the remembered one, else inferred. It is remembered only from a moment in
-    which a compute NIC was active, since the rate of a port that is down is unknown.
+    which a compute NIC was active, since the rate of a port that is down is unknown, and only of a port whose
+    link layer could be read.
     """
     by_rule = {key(port): first_match(rules, port.device.name) for port in reading.ports}
     inferred, firm = infer_roles(reading)
@@ -83,7 +85,7 @@ def assign(reading: Ports, rules: Sequence[NicRule], memory: Memory) -> tuple[Ma
         name = key(port)
         rule, known = by_rule[name], memory.get(name)
         roles[name] = rule.role if rule else known.role if known else inferred[name]
-        if rule or (firm and not known):
+        if rule or (firm and not known and port.link_layer):
             grown[name] = Remembered(roles[name], known.rail if known else None)
     rails = _number_rails(reading.ports, roles, by_rule, memory)
     for name, rail in rails.items():
@@ -101,19 +103,19 @@ def assign(reading: Ports, rules: Sequence[NicRule], memory: Memory) -> tuple[Ma
 def infer_roles(reading: Ports) -> tuple[Mapping[str, Role], bool]:
     """Roles by what the NICs have in common, and whether the compute NICs had an active port to judge by.
 
-    NICs of one driver, model, board and link layer are one kind; two, where some stand beside GPUs and others do
-    not. The kind with the most bandwidth in all (ports x fastest port) is compute, on a tie InfiniBand; a kind
-    that is down altogether is taken to be as fast as the fastest port of the node. A NIC with a default route is
-    management; of the rest InfiniBand and fast
-    Ethernet are storage, slow Ethernet is management.
+    NICs of one driver, model, board and link layer are one kind; what of that can't be read makes no other kind,
+    but two are made where some stand beside GPUs and others do not. The kind with the most bandwidth in all (ports
+    x fastest port) is compute, on a tie InfiniBand; a kind that is down altogether is taken to be as fast as the
+    fastest port of the node. A NIC with a default route is management; of the rest InfiniBand and fast Ethernet are
+    storage, slow Ethernet is management.
     """
     routed = {key(port) for port in reading.ports if _routed(port, reading.default_route)}
-    kinds: dict[tuple[str, ...], list[Port]] = defaultdict(list)
+    kinds: dict[_Kind, list[Port]] = defaultdict(list)
     for port in reading.ports:
         if key(port) not in routed:
             device = port.device
             kinds[device.driver, device.hca_type, device.board_id, port.link_layer].append(port)
-    kinds = dict(part for kind, ports in kinds.items() for part in _by_gpus(kind, ports))
+    kinds = dict(part for kind, ports in _merged(kinds).items() for part in _by_gpus(kind, ports))
     fastest = max((port.rate for port in reading.ports if port.rate), default=1.0)
     rates = {kind: max((port.rate for port in ports if port.rate), default=fastest) for kind, ports in kinds.items()}
     compute = max(
@@ -135,7 +137,25 @@ def infer_roles(reading: Ports) -> tuple[Mapping[str, Role], bool]:
     return roles, compute is not None and any(port.active for port in kinds[compute])
 
 
-def _by_gpus(kind: tuple[str, ...], ports: list[Port]) -> Iterator[tuple[tuple[str, ...], list[Port]]]:
+def _merged(kinds: Mapping[_Kind, list[Port]]) -> dict[_Kind, list[Port]]:
+    """Put a NIC of which something is unknown to the largest kind that agrees in all that is known."""
+    merged = {kind: list(ports) for kind, ports in kinds.items()}
+    for kind in sorted(kinds, key=_unknown):
+        fitting = [other for other in merged if _unknown(other) < _unknown(kind) and _agrees(kind, other)]
+        if fitting:
+            merged[max(fitting, key=lambda other: len(merged[other]))] += merged.pop(kind)
+    return merged
+
+
+def _agrees(kind: _Kind, other: _Kind) -> bool:
+    return all(fact in ("", known) for fact, known in zip(kind, other, strict=True))
+
+
+def _unknown(kind: _Kind) -> int:
+    return sum(fact == "" for fact in kind)
+
+
+def _by_gpus(kind: _Kind, ports: list[Port]) -> Iterator[tuple[_Kind, list[Port]]]:
     """NICs of one board are for compute where they stand beside GPUs, and for storage where they do not.
 
     Only where those that do are spread evenly over several places, as they are by design and not by accident.

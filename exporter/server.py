@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import socket
+import ssl
 import weakref
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -48,7 +49,17 @@ class Response:
     status: int = 200
 
 
+REFUSALS: Mapping[int, Response] = {
+    401: Response(b"a name and password are needed\n", status=401),
+    429: Response(b"too many tries; wait a second\n", status=429),
+}
+EXTRA: Mapping[int, list[tuple[bytes, bytes]]] = {
+    401: [(b"www-authenticate", b'Basic realm="eastwest", charset="UTF-8"')],
+    405: [(b"allow", b"GET, HEAD")],
+    429: [(b"retry-after", b"1")],
+}
 Route = Callable[[Request], Response]
+Admit = Callable[[str, str], Awaitable[int]]
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -97,9 +108,11 @@ def listen(address: tuple[str, int]) -> Listener:
 class _Config(HypercornConfig):
     """Hypercorn's settings, on a socket of ours."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, tls: ssl.SSLContext | None) -> None:
         super().__init__()
         self._listener = listener
+        self._tls = tls
+        self.ssl_handshake_timeout = IDLE_SECONDS
         self.alpn_protocols = ["http/1.1"]
         self.h11_max_incomplete_size = MAX_HEADER_BYTES
         self.keep_alive_timeout = IDLE_SECONDS
@@ -110,14 +123,31 @@ class _Config(HypercornConfig):
         self.errorlog = logging.getLogger("exporter.http")
         self.errorlog.setLevel(logging.WARNING)
 
+    @property
+    def ssl_enabled(self) -> bool:
+        return self._tls is not None
+
+    def create_ssl_context(self) -> ssl.SSLContext | None:
+        return self._tls
+
     def create_sockets(self) -> Sockets:
-        return Sockets([], [self._listener], [])
+        return Sockets([self._listener], [], []) if self._tls else Sockets([], [self._listener], [])
 
 
-async def serve(routes: Mapping[str, Route], listener: Listener, stop: asyncio.Event) -> None:
-    """Answer until `stop` is set; then open connections have STOP_SECONDS to end."""
+async def serve(
+    routes: Mapping[str, Route],
+    listener: Listener,
+    stop: asyncio.Event,
+    tls: ssl.SSLContext | None = None,
+    admit: Admit | None = None,
+) -> None:
+    """Answer until `stop` is set; then open connections have STOP_SECONDS to end.
+
+    `admit` says by Authorization header and address whether a request is answered: 200, 401 or 429.
+    """
+    config = _Config(listener, tls)
     server = asyncio.create_task(
-        hypercorn_serve(application(routes), _Config(listener), shutdown_trigger=stop.wait, mode="asgi")
+        hypercorn_serve(application(routes, admit), config, shutdown_trigger=stop.wait, mode="asgi")
     )
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({server, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -131,14 +161,14 @@ async def serve(routes: Mapping[str, Route], listener: Listener, stop: asyncio.E
         await asyncio.wait({server}, timeout=STOP_SECONDS)
 
 
-def application(routes: Mapping[str, Route]) -> ASGIFramework:
-    """The ASGI function over a table of exact paths."""
+def application(routes: Mapping[str, Route], admit: Admit | None = None) -> ASGIFramework:
+    """The ASGI function over a table of exact paths; see `serve` for `admit`."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "http":
-            await _http(routes, scope, send)
+            await _http(routes, scope, send, admit)
 
     return answer  # type: ignore[return-value]  # hypercorn types scopes as its own TypedDicts
 
@@ -151,9 +181,13 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-async def _http(routes: Mapping[str, Route], scope: Scope, send: Send) -> None:
+async def _http(routes: Mapping[str, Route], scope: Scope, send: Send, admit: Admit | None) -> None:
     headers = dict(scope["headers"])
-    response = _response(routes, scope, headers)
+    status = 200
+    if admit is not None:
+        address = (scope.get("client") or ("",))[0]
+        status = await admit(headers.get(b"authorization", b"").decode("latin-1"), address)
+    response = _response(routes, scope, headers) if status == 200 else REFUSALS[status]
     body = response.body
     sent = [
         (b"content-type", response.content_type.encode("ascii")),
@@ -166,8 +200,7 @@ async def _http(routes: Mapping[str, Route], scope: Scope, send: Send) -> None:
             body = gzip(body)
             sent.append((b"content-encoding", b"gzip"))
     sent.append((b"content-length", str(len(body)).encode("ascii")))
-    if response.status == 405:
-        sent.append((b"allow", b"GET, HEAD"))
+    sent += EXTRA.get(response.status, [])
     await send({"type": "http.response.start", "status": response.status, "headers": sent})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 

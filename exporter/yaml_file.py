@@ -5,6 +5,7 @@ mean either, so none is taken.
 """
 
 import re
+import stat
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ class Ambiguous:
 class _Loader(yaml.SafeLoader):
     """SafeLoader with YAML 1.2's idea of scalars, unique keys, and no aliases (they can grow without end)."""
 
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self.mistakes: list[tuple[yaml.Mark, str]] = []
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # the stubs leave it untyped
@@ -41,13 +46,15 @@ class _Loader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                message = f"{key_node.value!r} is not a name"
-                raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
-            if key in seen:
-                message = f"{key!r} is given twice"
-                raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
-            seen.add(key)
+                self.mistakes.append((key_node.start_mark, f"{key_node.value!r} is not a name"))
+            elif key in seen:
+                self.mistakes.append((key_node.start_mark, f"{key!r} is given twice"))
+            seen.add(str(key))
         return super().construct_mapping(node, deep)
+
+
+def _place(mark: yaml.Mark) -> str:
+    return f"{mark.line + 1}:{mark.column + 1}"
 
 
 def _ambiguous(_loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Ambiguous:
@@ -71,9 +78,14 @@ for _tag, _pattern, _first in _SCALARS:
 _Loader.add_constructor("!ambiguous", _ambiguous)
 
 
-def read_yaml(path: Path) -> Any:
-    """The document in a file; None for an empty one. Raises UserError with the file and the place."""
+def read_yaml(path: Path) -> tuple[Any, list[str]]:
+    """The document in a file (None for an empty one), and the keys of it that are wrong, each with its place.
+
+    Raises UserError where it can't be read at all.
+    """
     try:
+        if stat.S_ISFIFO(path.stat().st_mode):
+            raise UserError(f"{path}: a pipe, not a file")
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -81,10 +93,15 @@ def read_yaml(path: Path) -> Any:
     if len(content) > MAX_BYTES:
         raise UserError(f"{path}: larger than {MAX_BYTES} bytes, which no configuration is")
     try:
-        return yaml.load(content, Loader=_Loader)  # noqa: S506 - _Loader is a SafeLoader
+        loader = _Loader(content)
+        try:
+            document = loader.get_single_data()
+            found = sorted(loader.mistakes, key=lambda mistake: (mistake[0].line, mistake[0].column))
+            return document, [f"{_place(mark)}: {what}" for mark, what in found]
+        finally:
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        where = f":{_place(error.problem_mark)}" if error.problem_mark else ""
         raise UserError(f"{path}{where}: {error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error

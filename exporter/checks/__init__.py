@@ -4,30 +4,35 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from exporter.checks.base import Check
+from exporter.checks.burst import BurstCheck
 from exporter.checks.gpu import GpuCheck
 from exporter.checks.host import HostCheck
 from exporter.checks.infiniband import InfinibandCheck, Settings
 from exporter.checks.nvlink import NvlinkCheck, NvlinkSettings
+from exporter.checks.roce import RoceCheck
 from exporter.hardware.base import Hardware
 from exporter.rails import Memory
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a check may be made of: `remember` keeps the memory of ports across restarts."""
+    """What a check may be made of: `remember` keeps the memory of ports across restarts, `recall` gives it back."""
 
     hardware: Hardware
     ports: Settings
     memory: Memory
     remember: Callable[[Memory], None]
+    recall: Callable[[], Memory]
     nvlinks: NvlinkSettings
 
 
 CHECKS: Mapping[str, Callable[[Parts], Check]] = {
+    "burst": lambda parts: BurstCheck(parts.hardware.burst, parts.ports.rules, parts.recall),
     "gpu": lambda parts: GpuCheck(parts.hardware.gpus),
     "host": lambda parts: HostCheck(parts.hardware.host),
     "infiniband": lambda parts: InfinibandCheck(
         parts.hardware.ports, parts.ports, parts.memory, parts.remember, parts.hardware.gpus.numbers
     ),
     "nvlink": lambda parts: NvlinkCheck(parts.hardware.gpus, parts.nvlinks),
+    "roce": lambda parts: RoceCheck(parts.hardware.detail),
 }

@@ -212,6 +212,17 @@ class Settings:
 Assignments = Mapping[tuple[str, int], Assignment]
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stays the same from poll to poll, by port of a reading: its labels, its role, what is expected of it."""
+
+    assignments: tuple[Assignment, ...]
+    expected: tuple[float | None, ...]
+    ports: tuple[PortLabels, ...]
+    rails: tuple[RailLabels, ...]
+    infos: tuple[InfoLabels, ...]
+
+
 class InfinibandCheck:
     """Reads the ports, and remembers the last reading and the rails. `remember` is called with what is new.
 
@@ -232,7 +243,7 @@ class InfinibandCheck:
         self._remember = remember
         self._gpu_numbers = gpu_numbers
         self._last: tuple[float, Ports] | None = None
-        self._standing: tuple[object, Assignments, Mapping[str, float]] | None = None
+        self._standing: tuple[object, Standing] | None = None
 
     def run(self, now: float) -> Report:
         """See checks.base.Check."""
@@ -241,16 +252,16 @@ class InfinibandCheck:
         except Unavailable:
             self._last = None
             raise
-        assignments, expected = self._assign(reading)
+        standing = self._stand(reading)
         last, self._last = self._last, (now, reading)
         return Report(
-            tuple(samples(reading, assignments, expected)),
+            tuple(samples(reading, standing)),
             reading.faults,
-            partial(links, reading, assignments, expected, last, now),
+            partial(links, reading, standing, last, now),
         )
 
-    def _assign(self, reading: Ports) -> tuple[Assignments, Mapping[str, float]]:
-        """Roles, rails and expectations; worked out anew only when what they rest on has changed."""
+    def _stand(self, reading: Ports) -> Standing:
+        """Roles, rails, expectations; worked out anew only when what they rest on has changed."""
         numbers = dict(self._gpu_numbers())
         basis = (
             numbers,
@@ -265,47 +276,49 @@ class InfinibandCheck:
                 at = port.device.name, port.number
                 assignments[at] = replace(assignments[at], gpu=gpu_label(port.device.near_gpus, numbers))
             expected = expected_rates(reading.ports, assignments, self._settings.expected_rates or {})
-            self._standing = basis, assignments, expected
-        return self._standing[1:]
+            self._standing = basis, stand(reading, assignments, expected)
+        return self._standing[1]
 
 
-def samples(reading: Ports, assignments: Assignments, expected: Mapping[str, float]) -> list[Sample]:
+def stand(reading: Ports, assignments: Assignments, expected: Mapping[str, float]) -> Standing:
+    """Put together what stands still of each port."""
+    given = tuple(assignments[port.device.name, port.number] for port in reading.ports)
+    names = [(port.device.name, str(port.number)) for port in reading.ports]
+    return Standing(
+        given,
+        tuple(expected.get(port.subject) for port in reading.ports),
+        tuple(PortLabels(*name) for name in names),
+        tuple(
+            RailLabels(*name, assignment.role.value, assignment.rail_label)
+            for name, assignment in zip(names, given, strict=True)
+        ),
+        tuple(_info(port, assignment) for port, assignment in zip(reading.ports, given, strict=True)),
+    )
+
+
+def samples(reading: Ports, standing: Standing) -> list[Sample]:
     """Everything a reading says in numbers."""
     found: list[Sample] = []
-    for port in reading.ports:
-        assignment = assignments[port.device.name, port.number]
-        device, number = port.device.name, str(port.number)
-        labels = PortLabels(device, number)
-        rail = RailLabels(device, number, assignment.role.value, assignment.rail_label)
-        found += _state_samples(port, assignment, labels, rail, expected.get(port.subject))
+    fixed = zip(reading.ports, standing.ports, standing.rails, standing.infos, standing.expected, strict=True)
+    for port, labels, rail, about, expected in fixed:
+        found.append(INFO(about, 1))
+        found += _state_samples(port, labels, rail, expected)
         counters = port.counters
         found += [Sample(COUNTERS[name], labels, value) for name, value in counters.items() if name not in BYTES]
         found += [Sample(metric, rail, counters[name]) for name, metric in BYTES.items() if name in counters]
-        found += [SATURATED(CounterLabels(device, number, file), 1) for file in port.saturated]
-        found += [VENDOR(VendorLabels(device, number, of.group, of.file), of.value) for of in port.vendor]
+        found += [SATURATED(CounterLabels(*labels, file), 1) for file in port.saturated]
+        found += [VENDOR(VendorLabels(*labels, of.group, of.file), of.value) for of in port.vendor]
     return found
 
 
-def links(
-    reading: Ports,
-    assignments: Assignments,
-    expected: Mapping[str, float],
-    last: tuple[float, Ports] | None,
-    now: float,
-) -> tuple[LinkRow, ...]:
+def links(reading: Ports, standing: Standing, last: tuple[float, Ports] | None, now: float) -> tuple[LinkRow, ...]:
     """Each port as people see it, beside the reading before it (`last`, with its time)."""
     seconds = now - last[0] if last else 0.0
     before = {port.subject: port for port in last[1].ports} if last else {}
+    fixed = zip(reading.ports, standing.assignments, standing.expected, strict=True)
     return tuple(
-        _link(
-            port,
-            assignments[port.device.name, port.number],
-            expected.get(port.subject),
-            before.get(port.subject),
-            seconds,
-            reading.faults,
-        )
-        for port in reading.ports
+        _link(port, assignment, expected, before.get(port.subject), seconds, reading.faults)
+        for port, assignment, expected in fixed
     )
 
 
@@ -340,10 +353,7 @@ def _likeness(port: Port, assignments: Assignments) -> tuple[Role, str, str]:
     return role, port.link_layer, port.device.hca_type
 
 
-def _state_samples(
-    port: Port, assignment: Assignment, labels: PortLabels, rail: RailLabels, expected: float | None
-) -> Iterator[Sample]:
-    yield INFO(_info(port, assignment), 1)
+def _state_samples(port: Port, labels: PortLabels, rail: RailLabels, expected: float | None) -> Iterator[Sample]:
     if port.state is not None:
         yield UP(rail, int(port.active))
         yield STATE_ID(labels, port.state)

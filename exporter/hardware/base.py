@@ -1,10 +1,10 @@
 """What the checks may ask of the hardware: the seam. Its words are the hardware's, never the product's."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from exporter.model import CpuTimes, Ports
+from exporter.model import BurstReading, CpuTimes, Device, PortDetails, Ports
 from exporter.model_gpu import Gpus
 
 
@@ -20,6 +20,30 @@ class HostSource(Protocol):
 
     def cpu_times(self) -> CpuTimes:
         """Seconds since boot. Raises SourceError."""
+
+
+class EthtoolSource(Protocol):
+    """The netdevs, at the level of the ioctl: the decoder lies above."""
+
+    def ioctl(self, netdev: str, request: bytearray) -> None:
+        """SIOCETHTOOL: `request` is a command's structure, and holds the answer after. Raises OSError."""
+
+
+class PortDetailSource(Protocol):
+    """What the drivers of the ports count beside sysfs, and the PCIe under the devices."""
+
+    def read(self) -> PortDetails:
+        """Every port, now. Raises Unavailable where there is no RDMA device, SourceError where none can be read."""
+
+
+class BurstSource(Protocol):
+    """Byte counters of ports, sampled many times a second by a thread of their own."""
+
+    def read(self, wanted: Callable[[Device, int], bool]) -> tuple[BurstReading, ...]:
+        """What was sampled of the ports that `wanted` takes; sampling begins with the first call.
+
+        Ends by itself when nobody reads any more. Raises Unavailable and SourceError like PortSource.
+        """
 
 
 class GpuSource(Protocol):
@@ -42,4 +66,6 @@ class Hardware:
 
     ports: PortSource
     host: HostSource
+    detail: PortDetailSource
+    burst: BurstSource
     gpus: GpuSource

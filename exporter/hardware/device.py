@@ -59,7 +59,10 @@ class CounterGroup:
 
 @dataclass(frozen=True, slots=True)
 class PortLayout:
-    """Where a port's values are; `slaves` are the netdevs under a bond."""
+    """Where a port's values are; `slaves` are the netdevs under a bond.
+
+    `unlisted` are folders of counters that are there and can't be listed.
+    """
 
     path: str
     link_layer: str
@@ -67,6 +70,7 @@ class PortLayout:
     slaves: tuple[str, ...]
     netdev_speed: str
     groups: tuple[CounterGroup, ...]
+    unlisted: tuple[tuple[str, OSError], ...]
 
 
 def optional(files: Files, path: str) -> bytes:
@@ -119,9 +123,15 @@ def port_layout(  # noqa: PLR0913 - one call site; each is a different fact
     if alone:
         directories["device"] = f"{path}/hw_counters"
     rows = table(known.driver)
-    groups = [
-        _counter_group(files, group, directory, rows.get(group, {}), vendor) for group, directory in directories.items()
-    ]
+    groups = []
+    unlisted = []
+    for group, directory in directories.items():
+        try:
+            present = set(files.names(directory)) if os.path.lexists(directory) else set()
+        except OSError as error:
+            unlisted.append((directory, error))
+        else:
+            groups.append(_counter_group(files, group, directory, present, rows.get(group, {}), vendor))
     return PortLayout(
         path=port,
         link_layer=parse.text(optional(files, f"{port}/link_layer")),
@@ -129,14 +139,19 @@ def port_layout(  # noqa: PLR0913 - one call site; each is a different fact
         slaves=_slaves(files, sysfs, netdev),
         netdev_speed=f"{sysfs}/class/net/{netdev}/speed" if netdev else "",
         groups=tuple(group for group in groups if group.files),
+        unlisted=tuple(unlisted),
     )
 
 
-def _counter_group(
-    files: Files, group: Group, directory: str, rows: Mapping[str, Row], vendor: Callable[[str], bool]
+def _counter_group(  # noqa: PLR0913 - as above
+    files: Files,
+    group: Group,
+    directory: str,
+    present: set[str],
+    rows: Mapping[str, Row],
+    vendor: Callable[[str], bool],
 ) -> CounterGroup:
     """What of a directory is read: of files that say the same, the first; then what `vendor` chooses."""
-    present = set(names(files, directory))
     taken: dict[str, Row] = {}
     for name, row in rows.items():
         if name in present and (row.part or row.name not in {other.name for other in taken.values()}):

@@ -20,7 +20,11 @@ Value = str | int | Callable[[float], str | int]
 
 @dataclass(frozen=True, slots=True)
 class Nic:
-    """One device with one port. `rate` is the text of ports/1/rate, `load` the mean utilisation."""
+    """One device with one port. `rate` is the text of ports/1/rate, `load` the mean utilisation.
+
+    `pcie` is what the PCIe link can do (speed and lanes) and `pcie_now` what it trained, where that is less;
+    `module` the transceiver's temperature in Celsius.
+    """
 
     device: str
     pci: str
@@ -35,6 +39,9 @@ class Nic:
     load: float = 0.35
     pma: bool = True
     numa: int = 0
+    pcie: tuple[str, int] | None = ("32.0 GT/s PCIe", 16)
+    pcie_now: tuple[str, int] | None = None
+    module: float | None = 47.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,8 @@ class Scenario:
     """A node. `changes` are files that differ from a healthy one's; `failures` are reads that go wrong.
 
     Paths are relative to `class/infiniband`; a failure whose path ends in `/` stands for everything below.
-    `remarkable` is the port, link or GPU that the scenario is about.
+    `ethtool` are statistics that differ, by `<device>/<name>`. `remarkable` is the port, link or GPU that the
+    scenario is about.
     """
 
     sentence: str
@@ -65,6 +73,7 @@ class Scenario:
     changes: Mapping[str, Value] = field(default_factory=dict)
     failures: Mapping[str, Fail | Hang] = field(default_factory=dict)
     remarkable: str = ""
+    ethtool: Mapping[str, Value] = field(default_factory=dict)
     gpus: GpuNode = gpu_scenarios.DGX_H100
 
 
@@ -124,6 +133,8 @@ def _efa() -> tuple[Nic, ...]:
             link_layer="Unknown",
             rate="100 Gb/sec (4X EDR)",
             pma=False,
+            pcie=None,
+            module=None,
             load=0.5,
         )
         for bus in (79, 96, 113, 130)
@@ -151,6 +162,8 @@ def _no_pma() -> tuple[Nic, ...]:
         rate="10 Gb/sec (4X SDR)",
         speed=10_000,
         load=0.0,
+        pcie=("8.0 GT/s PCIe", 8),
+        module=None,
     )
     return (*_dgx(), iwarp)
 
@@ -193,6 +206,23 @@ def _congested() -> Mapping[str, Value]:
         grown[_port(device, "hw_counters/rp_cnp_handled")] = _linear(5_000_000, 3_500 * hot)
         grown[_port(device, "hw_counters/out_of_sequence")] = _linear(800, 2 * hot)
     return grown
+
+
+def _downgraded(device: str) -> tuple[Nic, ...]:
+    """A PCIe link that trained half its lanes feeds a 400 Gbit/s port with 252 Gbit/s."""
+    return tuple(replace(nic, pcie_now=("32.0 GT/s PCIe", 8)) if nic.device == device else nic for nic in _dgx())
+
+
+def _pausing(device: str) -> Mapping[str, Value]:
+    """A NIC that can't hand on what it receives: it pauses the network nine tenths of the time."""
+    return {
+        f"{device}/tx_prio3_pause": _linear(2_000_000, 30_000),
+        f"{device}/tx_prio3_pause_duration": _linear(40_000_000, 900_000),
+        f"{device}/tx_pause_storm_warning_events ": _linear(3, 0.05),
+        f"{device}/tx_pause_storm_error_events": _linear(0, 0.01),
+        f"{device}/rx_discards_phy": _linear(12_000, 400),
+        f"{device}/outbound_pci_stalled_wr": 85,
+    }
 
 
 def traffic(base: int, per_second: float, phase: float) -> Callable[[float], int]:
@@ -261,6 +291,17 @@ SCENARIOS: Mapping[str, Scenario] = {
             for n in range(12, 16)
             for group in ("counters", "hw_counters")
         },
+    ),
+    "pcie-downgrade": Scenario(
+        "a NIC whose PCIe link trained 8 lanes of 16: its port says 400 Gbit/s and can be fed with 252",
+        _downgraded("mlx5_5"),
+        remarkable="mlx5_5/1",
+    ),
+    "pfc-storm": Scenario(
+        "a RoCE NIC that pauses the network nine tenths of the time, since its PCIe is stalled",
+        _roce(),
+        ethtool=_pausing("mlx5_6"),
+        remarkable="mlx5_6/1",
     ),
     "nvlink-down": Scenario(
         "a GPU with two of its 18 NVLinks down", _dgx(), gpus=gpu_scenarios.NVLINK_DOWN, remarkable="gpu2/link07"

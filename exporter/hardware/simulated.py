@@ -12,12 +12,10 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO
 
-from exporter.hardware.base import Hardware
 from exporter.hardware.counters import BITS_32
 from exporter.hardware.files import Files
 from exporter.hardware.parse import BYTES_PER_MEGABIT
 from exporter.hardware.scenarios import END, Fail, Hang, Nic, Scenario, Value, traffic
-from exporter.hardware.simulated_gpus import open_gpus
 from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.model import CpuTimes, Ports
 
@@ -131,6 +129,16 @@ class Simulation:
         device.mkdir(parents=True)
         (function / "uevent").write_text(f"DRIVER={nic.driver}\nPCI_SLOT_NAME={nic.pci}\n")
         (function / "numa_node").write_text(f"{nic.numa}\n")
+        if nic.pcie:
+            for which, (speed, lanes) in {"current": nic.pcie_now or nic.pcie, "max": nic.pcie}.items():
+                (function / f"{which}_link_speed").write_text(f"{speed}\n")
+                (function / f"{which}_link_width").write_text(f"{lanes}\n")
+        if nic.module is not None:
+            sensors = function / "hwmon/hwmon1"
+            sensors.mkdir(parents=True)
+            for number, label, celsius in ((1, "asic", 61.0), (2, "Module0", nic.module)):
+                (sensors / f"temp{number}_label").write_text(f"{label}\n")
+                (sensors / f"temp{number}_input").write_text(f"{celsius * 1000:.0f}\n")
         (device / "device").symlink_to("../../../" + nic.pci)
         self._base.mkdir(parents=True, exist_ok=True)
         (self._base / nic.device).symlink_to(os.path.relpath(device, self._base))
@@ -187,13 +195,6 @@ class SimulatedHost:
         """See hardware.base.HostSource."""
         total = CPUS * (100_000.0 + self._elapsed())
         return CpuTimes(total, 0.0, total / 100)
-
-
-def open_simulation(scenario: Scenario, root: Path, selection: Selection, elapsed: Callable[[], float]) -> Hardware:
-    """The sources of a simulated node, whose tree is made under `root`."""
-    simulation = Simulation(scenario, root, elapsed)
-    gpus = open_gpus(scenario.gpus, simulation.sysfs, elapsed)
-    return Hardware(SimulatedPorts(simulation, selection, elapsed), SimulatedHost(elapsed), gpus)
 
 
 def elapsed_since(start: float) -> Callable[[], float]:

@@ -4,6 +4,7 @@ Reading never fails as a whole for one bad file: what does not answer is a Fault
 """
 
 import errno
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from exporter.hardware.files import Files
 from exporter.hardware.refusals import Refusals
 from exporter.model import ACTIVE, Device, Fault, Port, Ports, SourceError, Unavailable, VendorCounter
 
+log = logging.getLogger(__name__)
 Parsed = TypeVar("Parsed")
 SOURCE = "infiniband"
 REFRESH_SECONDS = 60.0
@@ -63,7 +65,8 @@ class _Known:
     identity: tuple[int, int, int]
     device: Device
     found_at: float
-    layouts: dict[int, tuple[object, PortLayout]] = field(default_factory=dict)
+    numbers: list[int]
+    layouts: dict[int, PortLayout] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -119,6 +122,7 @@ class SysfsPorts:
         self._clock = clock
         self._refusals = Refusals(clock)
         self._known: dict[str, _Known] = {}
+        self._route: tuple[float, frozenset[str]] = (-REFRESH_SECONDS, frozenset())
 
     def read(self) -> Ports:
         """See hardware.base.PortSource."""
@@ -129,8 +133,11 @@ class SysfsPorts:
             names = []
         except OSError as error:
             raise SourceError(errno_name(error), f"{base}: {error.strerror}") from error
-        for gone in self._known.keys() - set(names):
+        for gone in sorted(self._known.keys() - set(names)):
+            log.warning("device=%s: gone", parse.text(os.fsencode(gone)))
             self._forget(f"{base}/{gone}", gone)
+        if not names and not Path(self._root).is_dir():
+            raise SourceError("enoent", f"paths.sysfs: {self._root} is no directory")
         if not names:
             raise Unavailable(f"{base}: no RDMA device")
         found = _Round()
@@ -143,26 +150,42 @@ class SysfsPorts:
         label = parse.text(name.encode("utf-8", "surrogateescape"))
         try:
             known = self._find(name, path)
-            numbers = sorted(int(entry) for entry in self._files.names(f"{path}/ports") if entry.isdecimal())
         except OSError as error:
-            found.failed(label, error, f"{path}/ports" if name in self._known else path)
+            found.failed(label, error, error.filename or path)
             return
-        if len(numbers) > MAX_PORTS:
-            found.fault(label, "too_many_ports", f"{len(numbers)} ports; the first {MAX_PORTS} are read")
-        for number in numbers[:MAX_PORTS]:
-            layout = self._layout(known, path, number, len(numbers) == 1)
+        if len(known.numbers) > MAX_PORTS:
+            found.fault(label, "too_many_ports", f"{len(known.numbers)} ports; the first {MAX_PORTS} are read")
+        for number in known.numbers[:MAX_PORTS]:
+            layout = known.layouts.get(number)
+            if layout is None:
+                layout = known.layouts[number] = port_layout(
+                    self._files,
+                    self._root,
+                    path,
+                    number,
+                    known.device,
+                    len(known.numbers) == 1,
+                    self._selection.vendor,
+                )
             yield self._port(known.device, number, layout, found)
 
     def _find(self, name: str, path: str) -> _Known:
-        """The device under this name, found anew if it is another one or its facts are old."""
+        """The device under this name; found anew if it is another one, and once a minute, descriptors and all."""
         identity = self._files.identity(path)
         known = self._known.get(name)
         if known is not None and known.identity != identity:
             self._forget(path, name)
             known = None
         if known is None or self._clock() - known.found_at >= REFRESH_SECONDS:
+            self._files.forget(path)
+            numbers = sorted(
+                int(entry)
+                for entry in self._files.names(f"{path}/ports")
+                if entry.isascii() and entry.isdigit() and entry == str(int(entry))
+            )
             near = nearest(os.path.realpath(f"{path}/device"), self._gpus.paths())
-            known = _Known(identity, replace(device(self._files, path), near_gpus=near), self._clock())
+            found = replace(device(self._files, path), near_gpus=near)
+            known = _Known(identity, found, self._clock(), numbers)
             self._known[name] = known
         return known
 
@@ -170,22 +193,6 @@ class SysfsPorts:
         self._files.forget(path)
         self._refusals.forget(path)
         self._known.pop(name, None)
-
-    def _layout(self, known: _Known, path: str, number: int, alone: bool) -> PortLayout:
-        port = f"{path}/ports/{number}"
-        identity = tuple(self._identity(f"{port}/{part}") for part in (".", "counters", "counters_ext", "hw_counters"))
-        cached = known.layouts.get(number)
-        if cached is None or cached[0] != identity:
-            self._files.forget(port)
-            layout = port_layout(self._files, self._root, path, number, known.device, alone, self._selection.vendor)
-            cached = known.layouts[number] = (identity, layout)
-        return cached[1]
-
-    def _identity(self, path: str) -> tuple[int, int, int] | None:
-        try:
-            return self._files.identity(path)
-        except OSError:
-            return None
 
     def _port(self, owner: Device, number: int, layout: PortLayout, found: _Round) -> Port:
         subject = f"{owner.name}/{number}"
@@ -195,6 +202,8 @@ class SysfsPorts:
         negotiated = rate.bytes_per_second if rate else None
         if state == ACTIVE and layout.link_layer == "Ethernet" and layout.netdev_speed:
             negotiated = self._netdev_rate(layout.netdev_speed) or negotiated
+        for path, error in layout.unlisted:
+            found.failed(subject, error, path)
         values = _Values(subject)
         for group in layout.groups:
             self._group(group, values, found)
@@ -241,6 +250,12 @@ class SysfsPorts:
             return None
 
     def _default_route(self) -> frozenset[str]:
+        """The netdevs of the default routes, looked up once a minute."""
+        if self._clock() - self._route[0] >= REFRESH_SECONDS:
+            self._route = self._clock(), self._read_route()
+        return self._route[1]
+
+    def _read_route(self) -> frozenset[str]:
         ipv4 = optional(self._files, f"{self._proc}/net/route")
         return parse.route_netdevs(ipv4) | parse.route6_netdevs(optional(self._files, f"{self._proc}/net/ipv6_route"))
 

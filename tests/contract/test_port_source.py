@@ -8,7 +8,7 @@ import pytest
 
 from exporter.hardware.base import PortSource
 from exporter.hardware.scenarios import SCENARIOS
-from exporter.hardware.simulated import open_simulation
+from exporter.hardware.simulation import open_simulation
 from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.model import ACTIVE, Unavailable
 from tests.trees import HEALTHY, plant, reader

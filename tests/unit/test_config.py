@@ -1,5 +1,6 @@
 """Bad files: every mistake is listed, with its path, and nothing is half understood."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,10 @@ BAD = [
     ("chekcs: {}", "chekcs: no such key"),
     ("checks: {infiniband: {intervall: 5s}}", "checks.infiniband.intervall: no such key"),
     ("checks: {infiniband: {interval: 5}}", "checks.infiniband.interval: a duration with its unit is needed"),
-    ("checks: {infiniband: {interval: 0s}}", "checks.infiniband.interval: Input should be greater than or equal to 1"),
+    (
+        "checks: {infiniband: {interval: 0s}}",
+        "checks.infiniband.interval: a duration from 1s to 1h is needed (got '0s')",
+    ),
     ("checks: {host: {timeout: -1s}}", "checks.host.timeout: a duration with its unit"),
     ("checks: {infiniband: {enabled: off}}", "checks.infiniband.enabled: `off` may mean a boolean or a word"),
     ("checks: {infiniband: {enabled: yes}}", "checks.infiniband.enabled: `yes` may mean"),
@@ -37,7 +41,7 @@ BAD = [
     ("expect: {nvlinks_per_gpu: 99}", "expect.nvlinks_per_gpu: Input should be less than or equal to 36"),
     ("checks: 5", "checks: a mapping of keys is needed"),
     ("node: {name: off}", "node.name: `off` may mean"),
-    ("node: {name: 12}", "node.name: Input should be a valid string"),
+    ("node: {name: 12}", "node.name: a text is needed (got 12)"),
     ("node: {name: ''}", "node.name: String should have at least 1 character"),
     ("node: {labels: {row: a}}", "node: labels: only rack is known, not row"),
     ("nics: [{role: compute}]", "nics[0].match: is needed"),
@@ -50,7 +54,10 @@ BAD = [
     ("expect: {compute: {rate: 400}}", "expect.compute.rate: a rate with its unit is needed"),
     ("paths: {sysfs: 5}", "paths.sysfs: a path is needed"),
     ("log: {level: loud}", "log.level: Input should be 'debug'"),
-    ("a: 1\na: 2", "2:1: 'a' is given twice"),
+    ("log: {}\nlog: {}", "2:1: 'log' is given twice"),
+    ("nics: [{match: 'mlx5_[0-1', role: ignore}]", "nics[0].match: a glob on names is needed"),
+    ("expect: {compute: {rate: 0Gbit/s}}", "expect.compute.rate: a rate with its unit is needed"),
+    ("checks: {host: {timeout: 2m}}", "checks.host.timeout: a duration from 1ms to 60s is needed"),
     ("1: a", "1:1: '1' is not a name"),
     ("a: &x b\nc: *x", "2:4: aliases are not taken"),
     ("a: {", "1:5: "),
@@ -82,6 +89,22 @@ def test_all_mistakes_of_a_file_are_listed(tmp_path: Path) -> None:
     assert sorted(said) == ["checks.host.interval", "checks.infiniband.typo", "chekcs", "node.name", "web.listen"]
 
 
+def test_mistakes_of_the_yaml_and_of_the_keys_are_listed_together(tmp_path: Path) -> None:
+    said = mistakes(tmp_path, "node: {name: a, name: b}\nlog: {}\nlog: {}\n1: a\nnope: 1\n")
+    assert said == [
+        "1:17: 'name' is given twice",
+        "3:1: 'log' is given twice",
+        "4:1: '1' is not a name",
+        "nope: no such key",
+    ]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="a pipe, not a file"):
+        load(tmp_path / "pipe")
+
+
 def test_a_wrong_file_does_not_pour_its_content_into_the_log(tmp_path: Path) -> None:
     secret = "hunter2" * 20
     assert all(
@@ -90,7 +113,9 @@ def test_a_wrong_file_does_not_pour_its_content_into_the_log(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize("text", ["", "# nothing", "---", "checks:", "node: {}\nnics: []", "checks: {infiniband: }"])
+@pytest.mark.parametrize(
+    "text", ["", "# nothing", "---", "checks:", "node: {}\nnics: []", "checks: {infiniband: }", "nics:"]
+)
 def test_files_that_say_nothing_are_the_defaults(tmp_path: Path, text: str) -> None:
     file = tmp_path / "eastwest.yml"
     file.write_text(text)

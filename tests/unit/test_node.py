@@ -139,7 +139,7 @@ def test_faults_are_counted_at_every_run_and_said_when_they_begin_and_end(caplog
     assert node.board.snapshot().source_errors == {("ports", "eio"): 4}
     assert caplog.messages == [
         "check=only subject=mlx5_0/1 reason=eio: /a (and 1 more)",
-        "check=only subject=mlx5_0/1 reason=eio: no longer",
+        "check=only subject=mlx5_0/1 reason=eio: no more (it answers, or is not asked)",
     ]
 
 

@@ -57,6 +57,17 @@ def test_a_kind_that_is_down_does_not_keep_the_rest_from_being_remembered() -> N
     assert len(memory) == len(COMPUTE) + 1
 
 
+def test_a_nic_of_which_nothing_can_be_read_keeps_its_place_and_is_not_remembered() -> None:
+    blind = Port(Device("mlx5_4"), 1)
+    ports = [blind if port.device.name == "mlx5_4" else port for port in COMPUTE]
+    given, memory = rails([*ports, *STORAGE])
+    assert given["mlx5_4"] == 2
+    assert given["mlx5_5"] == 3
+    assert "mlx5_4/1" not in memory
+    again, _ = rails([*COMPUTE, *STORAGE], memory)
+    assert again == {**{port.device.name: rail for rail, port in enumerate(COMPUTE)}, "mlx5_1": None, "mlx5_7": None}
+
+
 def test_rails_are_numbered_by_pci_address_and_without_one_by_the_number_in_the_name() -> None:
     given, _ = rails(COMPUTE)
     assert given == {port.device.name: rail for rail, port in enumerate(COMPUTE)}

@@ -139,9 +139,10 @@ def test_devices_that_vanish_come_and_are_renamed_are_noticed_at_the_next_poll(t
     assert files.held < before
 
 
-def test_a_replaced_device_and_a_replaced_file_are_read_anew(tmp_path: Path) -> None:
+def test_a_replaced_device_is_read_anew_at_once_and_a_replaced_file_within_a_minute(tmp_path: Path) -> None:
     base = plant(tmp_path, {"mlx5_0": HEALTHY})
-    source = reader(tmp_path)
+    clock = Clock()
+    source = reader(tmp_path, clock=clock)
     source.read()
     shutil.rmtree(base / "mlx5_0")
     plant(tmp_path, {"mlx5_0": {**HEALTHY, "hca_type": "MT4131", "ports/1/counters/link_downed": "9"}}, driver="")
@@ -149,6 +150,7 @@ def test_a_replaced_device_and_a_replaced_file_are_read_anew(tmp_path: Path) -> 
     assert (port.device.hca_type, port.counters["link_downed"]) == ("MT4131", 9)
     put(tmp_path / "new", "10")
     (tmp_path / "new").rename(base / "mlx5_0/ports/1/counters/link_downed")
+    clock.now += 60
     assert source.read().ports[0].counters["link_downed"] == 10
 
 

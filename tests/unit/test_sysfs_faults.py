@@ -131,6 +131,23 @@ def test_one_file_that_refuses_is_left_alone_and_the_rest_is_read(tmp_path: Path
     assert len(source.read().ports[0].counters) == 4
 
 
+def test_a_folder_of_counters_that_is_none_is_a_fault_and_the_port_stands(tmp_path: Path) -> None:
+    base = plant(tmp_path, {"mlx5_0": ACTIVE, "mlx5_1": ACTIVE})
+    put(base / "mlx5_0/ports/1/counters", "a file")
+    (base / "mlx5_1/ports/1/hw_counters").symlink_to("nowhere")
+    reading = reader(tmp_path).read()
+    assert [(fault.subject, fault.reason) for fault in reading.faults] == [
+        ("mlx5_0/1", "enotdir"),
+        ("mlx5_1/1", "enoent"),
+    ]
+    assert [port.rate for port in reading.ports] == [50e9, 50e9]
+
+
+def test_a_root_that_is_not_there_is_no_bare_machine(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is no directory"):
+        reader(tmp_path / "typo").read()
+
+
 def test_a_fault_other_than_a_refusal_is_reported_as_long_as_it_lasts(tmp_path: Path) -> None:
     plant(tmp_path, {"mlx5_0": HEALTHY})
     source = reader(tmp_path, files=Recorder(errnos={"counters/link_downed": errno.EIO}))

@@ -1,0 +1,1 @@
+"""How well the estimators name the slow link, on fleets with known faults."""

@@ -1,0 +1,104 @@
+"""Run the online estimator over simulated rounds: how soon it names a fault, and whom it blames for nothing."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.fleet.simulate import Faults, Fleet, Pairs, State, build, matching, measure
+from exporter.fleet.online import Round, Verdict, start, step
+
+MINUTE = 60.0
+EXTRA = 8
+"""Probes a suspect is given at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """`delays` in scheduled probes of the NIC, `probes` all of them (the suspect's extra ones too), of those found.
+
+    `bad` counts the faults, `false` the blames of healthy NICs among `healthy` NIC-probes; `extra` is the share of
+    probes added; `seconds` of CPU a round.
+    """
+
+    delays: NDArray[np.int64]
+    probes: NDArray[np.int64]
+    bad: int
+    false: int
+    healthy: int
+    extra: float
+    seconds: float
+
+
+def follow(fleet: Fleet, rounds: int, onset: int, seed: int, crowded: float = 0.0) -> Followed:
+    """`rounds` of one probe for each NIC, the faults of `fleet` beginning at round `onset`.
+
+    `crowded` is the share of leaf-rails whose uplinks are congested all the time: half of their probes across leaves.
+    """
+    rng = np.random.default_rng(seed)
+    state = build(fleet, rng)
+    before = build(Fleet(fleet.nodes, fleet.rails, fleet.leaf), np.random.default_rng(seed + 1))
+    busy = rng.random(state.uplink.shape) < crowded
+    bad = state.truth.slow.ravel()
+    known = start(np.tile(np.arange(fleet.rails), fleet.nodes), np.repeat(state.leaf_of, fleet.rails))
+    since = np.zeros(bad.size, np.int64)
+    found: dict[int, tuple[int, int]] = {}
+    false: set[tuple[int, float]] = set()
+    extra, began = 0, 0.0
+    for number in range(rounds):
+        now = state if number >= onset else before
+        bursts = (rng.random(state.uplink.shape) < fleet.burst) | (busy & (rng.random(state.uplink.shape) < 0.5))
+        asked = _scheduled(now, fleet, number, rng)
+        verdicts: tuple[Verdict, ...] = ()
+        for turn in range(EXTRA + 1):
+            if turn:
+                asked = _wanted(verdicts, fleet, number)
+                extra += asked.src.size
+            if not asked.src.size:
+                break
+            pairs = measure(now, fleet, asked, rng, bursts)
+            if number >= onset:
+                since += np.bincount(_nics(pairs, fleet), minlength=bad.size)
+            clock = time.process_time()
+            known, verdicts = step(known, _round(pairs, fleet, number * MINUTE + turn))
+            began += time.process_time() - clock
+            for verdict in verdicts:
+                if verdict.grade == "suspect":
+                    continue
+                if bad[verdict.nic] and number >= onset:
+                    found.setdefault(verdict.nic, (number - onset + 1, int(since[verdict.nic])))
+                else:
+                    false.add((verdict.nic, verdict.since))
+    delays = np.array(list(found.values()), np.int64).reshape(-1, 2)
+    healthy = int((~bad).sum()) * rounds
+    each = fleet.nodes * fleet.rails / 2 * rounds
+    return Followed(delays[:, 0], delays[:, 1], int(bad.sum()), len(false), healthy, extra / each, began / rounds)
+
+
+def faulty(nodes: int, share: float = 0.02, loss: tuple[float, float] = (0.3, 0.3), congestion: float = 0.03) -> Fleet:
+    """A fleet with this share of bad NICs."""
+    return Fleet(nodes, congestion=congestion, faults=Faults(nic=share, loss=loss))
+
+
+def _scheduled(state: State, fleet: Fleet, number: int, rng: np.random.Generator) -> Pairs:
+    src, dst = matching(np.arange(fleet.nodes), state.leaf_of, number % 2 == 0, rng)
+    rail = np.tile(np.arange(fleet.rails), src.size)
+    src, dst = np.repeat(src, fleet.rails), np.repeat(dst, fleet.rails)
+    return Pairs(np.full(src.size, number * MINUTE), src, dst, rail, np.zeros(src.size))
+
+
+def _wanted(verdicts: tuple[Verdict, ...], fleet: Fleet, number: int) -> Pairs:
+    pairs = [(one.nic, one.anchor) for one in verdicts if one.grade == "suspect" and one.anchor >= 0]
+    src, dst = np.array(pairs, np.int64).reshape(-1, 2).T
+    at = np.full(src.size, number * MINUTE)
+    return Pairs(at, src // fleet.rails, dst // fleet.rails, src % fleet.rails, np.zeros(src.size))
+
+
+def _nics(pairs: Pairs, fleet: Fleet) -> NDArray[np.int64]:
+    return np.concatenate([pairs.src * fleet.rails + pairs.rail, pairs.dst * fleet.rails + pairs.rail])
+
+
+def _round(pairs: Pairs, fleet: Fleet, at: float) -> Round:
+    src, dst = pairs.src * fleet.rails + pairs.rail, pairs.dst * fleet.rails + pairs.rail
+    return Round(at, src, dst, pairs.rate, np.full(src.size, np.nan))

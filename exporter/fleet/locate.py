@@ -1,0 +1,225 @@
+"""The batch estimator: probes in, one status a NIC out. Pure arrays; names and sentences are made elsewhere.
+
+A fast probe is a certificate: it clears both ends and the path. A NIC with eight probes is judged by its
+level (see levels), one with fewer by the certificate rule alone. Neither is blamed on the word of one
+partner, nor of partners that were not fast with someone else.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from exporter.fleet.baseline import Baseline, baseline, segment_pick
+from exporter.fleet.leafterm import LeafTerms, leaf_terms
+from exporter.fleet.levels import (
+    SLOW_RATIO,
+    WINDOWS,
+    Ends,
+    Levels,
+    Noise,
+    agreement,
+    by_congestion,
+    levels,
+    upper_sigma,
+    z_gate,
+)
+from exporter.fleet.patterns import PairPaths, chance_of, flickering, pair_paths
+from exporter.fleet.probes import CROSS, INTRA, Bools, Floats, Ints, Nics, Probes, interleave, stable_order
+
+UNDETERMINED, CLEAR, SLOW, INTERMITTENT = 0, 1, 2, 3
+"""Status of a NIC. Nothing known is UNDETERMINED, never CLEAR."""
+BOTH, TRANSMIT, RECEIVE = 0, 1, 2
+"""In which direction a NIC is slow."""
+CHANCE = 0.01
+"""A blame on few probes must be less likely than this to happen anywhere in the fleet by congestion alone."""
+CHANCE_ONE_WAY = 0.001
+"""The same for one direction of a NIC that is fast in the other: a stranger thing to believe."""
+KIN, KIN_Z = 3, -2.5
+"""Where this many rails of a node are slow, another rail of it needs less of a z to be believed."""
+FAST = math.log(SLOW_RATIO)
+BY_CONGESTION = 5e-5
+"""A level must be less likely than this to be what congestion left of a healthy NIC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the probes say. Arrays are by NIC unless said otherwise; values are log(rate / normal).
+
+    `value` (by probe) is NaN where nothing says what is normal; `ends` has those that tell of a NIC; `resolution` is
+    the smallest loss (ratio) that eight probes can show in this noise.
+    """
+
+    status: Ints
+    direction: Ints
+    best: Floats
+    ends: Ends
+    value: Floats
+    scope: Ints
+    base: Baseline
+    leaves: LeafTerms
+    pairs: PairPaths
+    noise: Noise
+    resolution: float
+
+
+def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
+    """Judge every NIC of `nics`, `leaf` being its leaf switch (-1: not known). Probes are in the order of time."""
+    size = nics.node.size
+    a, b = leaf[nics.src], leaf[nics.dst]
+    known = (a >= 0) & (b >= 0)
+    scope = np.where(known, np.where(a == b, INTRA, CROSS), probes.scope)
+    base = baseline(probes, nics, scope)
+    value = np.log(probes.rate) - np.log(base.normal)[base.group]
+    said = np.isfinite(value)
+    terms, through = leaf_terms(leaf, nics.rail, nics.src[said], nics.dst[said], value[said])
+    sigma = upper_sigma(value[said])
+    noise = Noise(sigma, 1.25 * sigma / math.sqrt(max(value[said].size / max(base.normal.size, 1), 1)))
+    said[said] = tells_of_ends(value[said], through, noise)
+    ends = ends_of(nics, value, said, size)
+    best = _best(ends, size)
+    status, healthy_spread = _judge(ends, noise, best, nics.node)
+    direction = np.zeros(size, np.int64)
+    for way, sends in ((TRANSMIT, True), (RECEIVE, False)):
+        one_way = _one_way(ends, sends, ~probes.both, noise, status)
+        status[one_way], direction[one_way] = SLOW, way
+    flicker = (status == CLEAR) & flickering(ends, status == SLOW, leaf)
+    status[flicker] = INTERMITTENT
+    pairs = pair_paths(nics, value, said, status == CLEAR, noise)
+    resolution = 1 - math.exp(min(FAST, -z_gate(size) * max(sigma / math.sqrt(WINDOWS[0] - 1), healthy_spread)))
+    return Estimate(status, direction, best, ends, value, scope, base, terms, pairs, noise, resolution)
+
+
+def tells_of_ends(value: Floats, through: Floats, noise: Noise) -> Bools:
+    """Whether a probe says something of its ends: not where a slow uplink (`through`, log) is all that it shows."""
+    return (through >= 0) | (value - through < -max(-FAST, 3 * noise.probe))
+
+
+def ends_of(nics: Nics, value: Floats, said: Bools, size: int) -> Ends:
+    """Both ends of the probes where `said`, by NIC, oldest first."""
+    rows = np.flatnonzero(said)
+    nic = interleave(nics.src[rows], nics.dst[rows])
+    order = stable_order(nic)
+    start = np.concatenate([[0], np.cumsum(np.bincount(nic, minlength=size))])
+    probe = rows[order // 2]
+    partner = interleave(nics.dst[rows], nics.src[rows])[order]
+    return Ends(start, nic[order], partner, probe, order % 2 == 0, value[probe])
+
+
+def _best(ends: Ends, size: int) -> Floats:
+    best = np.full(size, -np.inf)
+    some = np.flatnonzero(np.diff(ends.start))
+    if some.size:
+        best[some] = np.maximum.reduceat(ends.value, ends.start[some])
+    return best
+
+
+def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints) -> tuple[Ints, float]:
+    """Status of each NIC from probes of either direction, and the spread of healthy levels."""
+    size, count = node.size, np.diff(ends.start)
+    none = np.zeros(ends.value.size, bool)
+    first = levels(ends, noise, WINDOWS[0], none)
+    level = np.where(count < WINDOWS[0], best, 0.0)
+    level[first.nic] = first.level
+    slow = np.zeros(size, bool)
+    slow[first.nic] = first.slow
+    # Explain away: what a slower partner did is not this NIC's doing.
+    explained = slow[ends.partner] & (level[ends.partner] < level[ends.nic])
+    short = levels(ends, noise, WINDOWS[0], explained)
+    long = levels(ends, noise, WINDOWS[1], explained)
+    few_slow = (count > 0) & (count < WINDOWS[0]) & (best < certificate(noise, count))
+    suspect = few_slow.copy()
+    suspect[short.nic] |= short.slow
+    steady = np.zeros(size, bool)
+    recent = np.zeros(size)
+    recent[short.nic] = short.level
+    suspect[long.nic] |= long.slow & (recent[long.nic] <= FAST / 2)
+    suspect &= ~_fast_elsewhere(ends, short, suspect)
+    clear = (count > 0) & ~suspect
+    healthy = np.sort(ends.value[clear[ends.nic] & clear[ends.partner]])
+    for one in (short, long):
+        blamed = one.slow & one.agree & suspect[one.nic] & (by_congestion(one, healthy) < BY_CONGESTION)
+        steady[one.nic[blamed]] |= _partners(one, ends, clear)[blamed] >= 2  # one partner is no witness
+    steady |= few_slow & (_few_by_chance(ends, few_slow, clear, noise, best) < CHANCE)
+    # Rails that share a slow host are witnesses of each other.
+    kin = np.bincount(node[steady], minlength=int(node.max(initial=0)) + 1)[node[short.nic]] >= KIN
+    steady[short.nic] |= kin & (short.level <= FAST) & (short.z <= KIN_Z) & short.agree
+    status = np.where(steady, SLOW, np.where(clear, CLEAR, UNDETERMINED))
+    return status, upper_sigma(short.level)
+
+
+def certificate(noise: Noise, count: Ints) -> Floats:
+    """How slow (log) the best of `count` probes must be to be called slow: 7 %, or what noise can't do."""
+    return -np.maximum(-FAST, 3 * noise.probe / np.sqrt(np.maximum(count, 1)))
+
+
+def _fast_elsewhere(ends: Ends, level: Levels, suspect: Bools) -> Bools:
+    """Suspects that met one partner only of late, and were fast with another before."""
+    size = suspect.size
+    partner = ends.partner[level.entry]
+    lone = suspect[level.nic] & (partner == partner[:, :1]).all(axis=1)
+    if not lone.any():
+        return np.zeros(size, bool)
+    only = np.full(size, -1)
+    only[level.nic[lone]] = partner[lone, 0]
+    other = (only[ends.nic] >= 0) & (ends.partner != only[ends.nic])
+    best = np.full(size, -np.inf)
+    np.maximum.at(best, ends.nic[other], ends.value[other])
+    return best >= FAST
+
+
+def _partners(level: Levels, ends: Ends, clear: Bools) -> Ints:
+    """How many different cleared partners the level of each NIC rests on."""
+    partner = np.sort(np.where(level.used & clear[ends.partner[level.entry]], ends.partner[level.entry], -1), axis=1)
+    different: Ints = (partner[:, :1] >= 0).sum(axis=1) + ((np.diff(partner, axis=1) > 0) & (partner[:, 1:] >= 0)).sum(
+        axis=1
+    )
+    return different
+
+
+def _few_by_chance(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, best: Floats) -> Floats:
+    """How many NICs of this fleet congestion alone would make look like each candidate.
+
+    Infinite where it is not slow against two or more cleared partners, or not alike with half of them.
+    """
+    size = candidates.size
+    expected = np.full(size, np.inf)
+    if not candidates.any():
+        return expected
+    mine = candidates[ends.nic] & clear[ends.partner]
+    nic, value = ends.nic[mine], ends.value[mine]
+    count = np.bincount(nic, minlength=size)
+    middle = segment_pick(value, nic, np.maximum(count - 1, 0) // 2)
+    partners = np.bincount(np.unique((nic << 32) | ends.partner[mine]) >> 32, minlength=size)
+    # Half of them may be slower still, by congestion; the other half must agree with the best.
+    fit = candidates & (partners >= 2) & (best - middle <= agreement(noise))
+    between_clear = ends.value[clear[ends.nic] & clear[ends.partner]]
+    expected[fit] = chance_of(between_clear, best[fit]) ** count[fit] * size
+    return expected
+
+
+def _one_way(ends: Ends, sends: bool, directed: Bools, noise: Noise, status: Ints) -> Bools:
+    """NICs not blamed so far that are slow in one direction, and fast in the other."""
+    size, clear = status.size, status == CLEAR
+    there = (ends.sends == sends) & directed[ends.probe] & (status != SLOW)[ends.nic]
+    count, best = np.bincount(ends.nic[there], minlength=size), np.full(size, -np.inf)
+    np.maximum.at(best, ends.nic[there], ends.value[there])
+    few = (count >= 3) & (count < WINDOWS[0]) & (best < certificate(noise, count))
+    many = count >= WINDOWS[0]
+    if not (few | many).any():
+        return few
+    back = directed[ends.probe] & (ends.sends != sends)
+    other_best = np.full(size, -np.inf)
+    np.maximum.at(other_best, ends.nic[back], ends.value[back])
+    chosen = _subset(ends, there & (few | many)[ends.nic], size)
+    level = levels(chosen, noise, WINDOWS[0], status[chosen.partner] == SLOW)
+    blamed = np.zeros(size, bool)
+    witnesses = _partners(level, chosen, clear) >= 2
+    blamed[level.nic] = level.slow & level.agree & witnesses
+    blamed |= few & (_few_by_chance(chosen, few, clear, noise, best) < CHANCE_ONE_WAY)
+    return blamed & (other_best >= FAST + noise.probe)
+
+
+def _subset(ends: Ends, keep: Bools, size: int) -> Ends:
+    start = np.concatenate([[0], np.cumsum(np.bincount(ends.nic[keep], minlength=size))])
+    return Ends(start, ends.nic[keep], ends.partner[keep], ends.probe[keep], ends.sends[keep], ends.value[keep])
