@@ -23,7 +23,8 @@ from exporter.hardware.detail import Details
 from exporter.hardware.ethtool import KernelEthtool
 from exporter.hardware.files import Files, raise_descriptor_limit
 from exporter.hardware.host import PsutilHost
-from exporter.hardware.nvml_client import Means, NvmlGpus, in_container, library_is_there
+from exporter.hardware.nvml_client import Means, NvmlGpus
+from exporter.hardware.nvml_presence import in_container, library_is_there
 from exporter.hardware.sampler import Bursts
 from exporter.hardware.scenarios import END, SCENARIOS
 from exporter.hardware.simulated import EPOCH

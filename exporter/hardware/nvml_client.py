@@ -1,11 +1,9 @@
 """The GPUs as the daemon sees them: asks the NVML worker with a deadline, and replaces one that died or hangs."""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
 
@@ -13,6 +11,7 @@ from exporter.hardware import nvml_codes as codes
 from exporter.hardware import nvml_message
 from exporter.hardware.affinity import GpuFunctions
 from exporter.hardware.child import ChildEndedError
+from exporter.hardware.nvml_presence import LIBRARY
 from exporter.model import Fault, SourceError, Unavailable
 from exporter.model_gpu import Gpu, Gpus
 
@@ -28,8 +27,6 @@ STRIKES = 3
 """Failures in a row, of a kind that no new worker cures in a container, until the daemon gives up."""
 WATCHED_XIDS = (74, 79)
 """Shown as 0 before they happen, so that an increase can be seen: NVLink error, fallen off the bus."""
-_LIBRARY = "libnvidia-ml.so.1"
-_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu")
 
 
 class Worker(Protocol):
@@ -156,8 +153,8 @@ class NvmlGpus:
         means = self._means
         if not means.present():
             if self._known:
-                raise SourceError("library_not_found", f"{_LIBRARY} is gone")
-            raise Unavailable(f"no NVML: {_LIBRARY} is not here")
+                raise SourceError("library_not_found", f"{LIBRARY} is gone")
+            raise Unavailable(f"no NVML: {LIBRARY} is not here")
         self._abandoned = [worker for worker in self._abandoned if worker.alive]
         if means.clock() < self._not_before or len(self._abandoned) >= MAX_ABANDONED:
             if self._away:
@@ -287,21 +284,3 @@ def _free(wanted: int, taken: set[int]) -> int:
 
 def _hangs() -> SourceError:
     return SourceError("timeout", "NVML does not answer: a call into the driver hangs")
-
-
-def library_is_there() -> bool:
-    """Whether the dynamic loader would find NVML; looks at files alone, loads nothing."""
-    try:
-        if f"{_LIBRARY}\0".encode() in Path("/etc/ld.so.cache").read_bytes():
-            return True
-    except OSError:
-        pass  # no cache: musl, or a bare container
-    folders = (*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *_FOLDERS)
-    preloaded = os.environ.get("LD_PRELOAD", "")
-    return _LIBRARY in preloaded or any(folder and Path(folder, _LIBRARY).exists() for folder in folders)
-
-
-def in_container() -> bool:
-    """Whether this process runs in a container, which has its own copy of the driver's libraries."""
-    marks = ("/.dockerenv", "/run/.containerenv")
-    return "KUBERNETES_SERVICE_HOST" in os.environ or any(Path(mark).exists() for mark in marks)

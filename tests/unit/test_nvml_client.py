@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from exporter.hardware import nvml_client
+from exporter.hardware import nvml_presence
 from exporter.hardware.affinity import GpuFunctions
 from exporter.hardware.child import ChildEndedError
 from exporter.hardware.gpu_scenarios import DGX_H100, H100, GpuNode
-from exporter.hardware.nvml_client import MAX_ABANDONED, Means, NvmlGpus, library_is_there
+from exporter.hardware.nvml_client import MAX_ABANDONED, Means, NvmlGpus
+from exporter.hardware.nvml_presence import library_is_there
 from exporter.hardware.simulated_gpus import SimulatedWorker, message
 from exporter.model import SourceError, Unavailable
 from exporter.model_gpu import Gpu
@@ -199,7 +200,7 @@ def test_a_simulated_worker_hangs_when_its_scenario_says_so() -> None:
 
 
 def test_the_library_is_looked_for_and_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvml_client, "_FOLDERS", ())
+    monkeypatch.setattr(nvml_presence, "_FOLDERS", ())
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path}:")
     if "libnvidia-ml" not in Path("/etc/ld.so.cache").read_bytes().decode("latin-1"):
         assert not library_is_there()
