@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exporter import __version__
+from exporter.checkup import ACK, CHECK, ack_flags, check_flags, run_ack, run_check
 from exporter.fleet.command import ESTIMATE, LOCATE, estimate_flags, locate_flags, run_estimate, run_locate
 from exporter.model import UserError
 
@@ -17,7 +18,9 @@ Command = Callable[[argparse.Namespace], int]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status. A user's mistake is a line on standard error, status 2."""
-    args = _parser().parse_args(argv)
+    args, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     command: Command = args.run
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
@@ -60,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, (summary, flags, run) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
         flags(command)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, parser=command)
     return parser
 
 
@@ -100,6 +103,10 @@ def _metrics(args: argparse.Namespace) -> int:
     from exporter.oneshot import metrics
 
     return metrics(args.config, args.simulate, args.output)
+
+
+def _check(args: argparse.Namespace) -> int:
+    return _list_scenarios() if args.simulate == "help" else run_check(args)
 
 
 def _demo_flags(parser: argparse.ArgumentParser) -> None:
@@ -161,14 +168,19 @@ def _release(args: argparse.Namespace) -> int:
     return 0
 
 
-def _no_flags(_parser: argparse.ArgumentParser) -> None:
-    pass
+def _catalogue_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("part", nargs="?", choices=("metrics", "findings"), help="one of the two; default: both")
 
 
-def _catalogue(_args: argparse.Namespace) -> int:
-    from exporter.catalogue import markdown
+def _catalogue(args: argparse.Namespace) -> int:
+    from exporter.catalogue import markdown, reasons
 
-    print(markdown(), end="")
+    if args.part != "findings":
+        print(markdown(), end="")
+    if args.part is None:
+        print()
+    if args.part != "metrics":
+        print(reasons(), end="")
     return 0
 
 
@@ -183,10 +195,12 @@ def _list_scenarios() -> int:
 COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Command]] = {
     "serve": ("run the daemon of this node", _serve_flags, _serve),
     "metrics": ("poll every check once and print the metrics", _metrics_flags, _metrics),
+    "check": (CHECK, check_flags, _check),
     "locate": (LOCATE, locate_flags, run_locate),
     "estimate": (ESTIMATE, estimate_flags, run_estimate),
+    "ack": (ACK, ack_flags, run_ack),
     "release": ("close NVML for a while, for maintenance of the driver or a GPU", _release_flags, _release),
     "demo": ("a simulated node with one slow port, found and shown", _demo_flags, _demo),
     "config": ("look at a configuration file", _config_flags, _config),
-    "catalogue": ("every metric, as Markdown", _no_flags, _catalogue),
+    "catalogue": ("every metric and every reason of a finding, as Markdown", _catalogue_flags, _catalogue),
 }

@@ -175,6 +175,8 @@ class ChecksConfig(Model):
 class ExpectConfig(Model):
     """What the node should have; null: learnt from like devices."""
 
+    ports: int | None = Field(default=None, ge=0, le=256)
+    """ACTIVE ports of this role; default: those that have been up before."""
     rate: Rate | None = None
     """Of every port of this role."""
 
@@ -184,8 +186,17 @@ class ExpectationsConfig(Model):
 
     compute: ExpectConfig = ExpectConfig()
     storage: ExpectConfig = ExpectConfig()
+    gpus: int | None = Field(default=None, ge=0, le=256)
+    """GPUs that answer; default: those that have answered before."""
     nvlinks_per_gpu: int | None = Field(default=None, ge=0, le=36)
     """Active NVLinks of every GPU; default: what most GPUs of the same model have."""
+
+
+class HealthConfig(Model):
+    """How findings become a verdict."""
+
+    severity_cap: Literal["info", "degraded"] | None = None
+    """Nothing is called worse than this, for the first weeks; null: no cap. What is unknown stays unknown."""
 
 
 class Config(Model):
@@ -198,6 +209,7 @@ class Config(Model):
     web: WebConfig = WebConfig()
     checks: ChecksConfig = ChecksConfig()
     expect: ExpectationsConfig = ExpectationsConfig()
+    health: HealthConfig = HealthConfig()
 
 
 def load(path: Path | None) -> Config:

@@ -23,3 +23,11 @@ class PsutilHost:
         # guest time is part of user time already (proc(5))
         total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
         return CpuTimes(total, getattr(times, "steal", 0.0), getattr(times, "softirq", 0.0))
+
+
+def boot_id(proc: Path) -> str:
+    """What this boot is called: `<proc>/sys/kernel/random/boot_id`; empty where that can't be read."""
+    try:
+        return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").strip()[:64]
+    except OSError:
+        return ""

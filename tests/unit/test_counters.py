@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.checks.infiniband import BYTES, COUNTERS
+from exporter.checks.port_metrics import BYTES, COUNTERS
 from exporter.hardware.counters import GROUPS, drivers, table
 from tests.trees import ACTIVE, plant, reader
 

@@ -42,7 +42,7 @@ def test_a_second_process_reads_and_does_not_write(tmp_path: Path) -> None:
         "[]",
         "null",
         '{"version": 1}',
-        '{"version": 2, "rails": {}}',
+        '{"version": 3, "rails": {}}',
         '{"version": 1, "rails": {"x": {"role": "boss"}}}',
         '{"version": 1, "rails": {"x": {"role": "compute", "rail": "seven"}}}',
         '{"version": 1, "rails": [1]}',
