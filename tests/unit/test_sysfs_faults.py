@@ -1,6 +1,7 @@
 """What fails beside what works: public bug reports of tools that lost a whole node over one file."""
 
 import errno
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -185,3 +186,15 @@ def test_active_alone_is_a_port_without_counters(tmp_path: Path) -> None:
     reading = reader(tmp_path).read()
     assert reading.faults == ()
     assert reading.ports[0].counters == {}
+
+
+def test_a_device_that_goes_takes_no_memory_of_refusals_of_one_whose_name_begins_alike(tmp_path: Path) -> None:
+    base = plant(tmp_path, {"mlx5_1": HEALTHY, "mlx5_10": HEALTHY})
+    files = Recorder(errnos={"mlx5_10/ports/1/counters/link_downed": errno.EINVAL})
+    source = reader(tmp_path, files=files)
+    for _ in range(3):
+        source.read()
+    shutil.rmtree(base / "mlx5_1")
+    files.reads.clear()
+    assert source.read().faults == ()
+    assert not [path for path in files.reads if path.endswith("mlx5_10/ports/1/counters/link_downed")]
