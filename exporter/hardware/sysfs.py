@@ -232,6 +232,7 @@ class SysfsPorts:
         except OSError as error:
             self._unread(error, path, subject, found)
             return None
+        self._answered(path)
         value = parser(raw)
         if value is None:
             found.fault(subject, "not_a_number", f"{path}: {parse.text(raw)!r}")
@@ -241,6 +242,11 @@ class SysfsPorts:
         if error.errno == errno.EINVAL:
             self._refusals.note(path)
         found.failed(subject, error, path)
+
+    def _answered(self, path: str) -> None:
+        """Only refusals in a row are refusals for good."""
+        if self._refusals:
+            self._refusals.clear(path)
 
     def _netdev_rate(self, path: str) -> float | None:
         """EINVAL while the netdev is down and -1 where the driver can't tell are both normal."""
@@ -284,12 +290,16 @@ class SysfsPorts:
             row = file.row
             if value is None:
                 self._no_number(file.path, raw, values.subject, found)
-            elif row is None:
+                continue
+            self._answered(file.path)
+            if row is None:
                 values.take_vendor(file, value, found)
             else:
                 if value == row.ceiling:
                     values.saturated.append(file.name)
                 values.counters[row.name] = values.counters.get(row.name, 0) + value * row.scale
+        if answered:
+            self._answered(group.directory)
 
     def _contents(
         self, files: Iterable[CounterFile], group: CounterGroup

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.hardware.refusals import RETRY_SECONDS
 from exporter.model import Port, SourceError, Unavailable
-from tests.trees import ACTIVE, HEALTHY, Clock, Recorder, by_subject, plant, put, reader
+from tests.trees import ACTIVE, COUNTERS, HEALTHY, Clock, Recorder, by_subject, plant, put, reader
 
 LO_SPEED = Path("/sys/class/net/lo/speed")
 PMA = "ports/1/counters/"
@@ -198,3 +198,27 @@ def test_a_device_that_goes_takes_no_memory_of_refusals_of_one_whose_name_begins
     files.reads.clear()
     assert source.read().faults == ()
     assert not [path for path in files.reads if path.endswith("mlx5_10/ports/1/counters/link_downed")]
+
+
+@pytest.mark.parametrize("file", ["counters/link_downed", "phys_state"])
+def test_only_refusals_in_a_row_are_for_good(tmp_path: Path, file: str) -> None:
+    plant(tmp_path, {"mlx5_0": HEALTHY})
+    files = Recorder()
+    source = reader(tmp_path, files=files)
+    for _ in range(4):
+        files.errnos = {file: errno.EINVAL}
+        assert [len(source.read().faults) for _ in range(2)] == [1, 1]
+        files.errnos = {}
+        assert source.read().faults == ()
+    assert complete(source.read().ports[0])
+
+
+def test_a_folder_that_answers_again_is_not_left_out_at_its_next_refusals(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_0": HEALTHY})
+    files = Recorder()
+    source = reader(tmp_path, files=files)
+    for _ in range(4):
+        files.errnos = dict.fromkeys((f"counters/{name.rpartition('/')[2]}" for name in COUNTERS), errno.EINVAL)
+        assert [len(source.read().faults) for _ in range(2)] == [3, 3]
+        files.errnos = {}
+        assert complete(source.read().ports[0])
