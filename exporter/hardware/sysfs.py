@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -60,12 +60,13 @@ def _matches(name: str, globs: Sequence[str]) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """A device as last found, and when that was."""
+    """A device as last found, and when that was; `netdevs` are those of its ports as found before."""
 
     identity: tuple[int, int, int]
     device: Device
     found_at: float
     numbers: list[int]
+    netdevs: Mapping[int, str]
     layouts: dict[int, PortLayout] = field(default_factory=dict)
 
 
@@ -158,7 +159,7 @@ class SysfsPorts:
         for number in known.numbers[:MAX_PORTS]:
             layout = known.layouts.get(number)
             if layout is None:
-                layout = known.layouts[number] = port_layout(
+                layout = port_layout(
                     self._files,
                     self._root,
                     path,
@@ -167,6 +168,10 @@ class SysfsPorts:
                     len(known.numbers) == 1,
                     self._selection.vendor,
                 )
+                known.layouts[number] = layout
+                self._forget_speeds((layout,))
+                if known.netdevs.get(number, layout.netdev) != layout.netdev:
+                    self._doubt()
             yield self._port(known.device, number, layout, found)
 
     def _find(self, name: str, path: str) -> _Known:
@@ -178,6 +183,8 @@ class SysfsPorts:
             known = None
         if known is None or self._clock() - known.found_at >= REFRESH_SECONDS:
             self._files.forget(path)
+            layouts = known.layouts if known else {}
+            self._forget_speeds(layouts.values())
             numbers = sorted(
                 int(entry)
                 for entry in self._files.names(f"{path}/ports")
@@ -185,14 +192,30 @@ class SysfsPorts:
             )
             near = nearest(os.path.realpath(f"{path}/device"), self._gpus.paths())
             found = replace(device(self._files, path), near_gpus=near)
-            known = _Known(identity, found, self._clock(), numbers)
+            netdevs = {number: layout.netdev for number, layout in layouts.items()}
+            known = _Known(identity, found, self._clock(), numbers, netdevs)
             self._known[name] = known
         return known
 
     def _forget(self, path: str, name: str) -> None:
         self._files.forget(path)
         self._refusals.forget(path)
-        self._known.pop(name, None)
+        known = self._known.pop(name, None)
+        self._forget_speeds(known.layouts.values() if known else ())
+
+    def _doubt(self) -> None:
+        """A netdev was renamed: others were too, if names were swapped. Every device is found anew."""
+        for known in self._known.values():
+            known.found_at = -REFRESH_SECONDS
+
+    def _forget_speeds(self, layouts: Iterable[PortLayout]) -> None:
+        """Close the speeds of the ports' netdevs, which lie outside of the device's folder.
+
+        An open one goes on answering for the netdev that bore the name when it was opened.
+        """
+        for layout in layouts:
+            if layout.netdev_speed:
+                self._files.forget(layout.netdev_speed.rpartition("/")[0])
 
     def _port(self, owner: Device, number: int, layout: PortLayout, found: _Round) -> Port:
         subject = f"{owner.name}/{number}"
