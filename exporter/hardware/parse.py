@@ -1,5 +1,6 @@
 """Text of the kernel to values. Pure: bytes in, a value or None out; None is "this says no such thing"."""
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -68,6 +69,11 @@ def text(raw: bytes) -> str:
     """One line fit for a label: printable characters only, at most 128, bad UTF-8 replaced."""
     line = raw.decode("utf-8", "replace").strip()
     return "".join(c if c.isprintable() else "?" for c in line)[:_LABEL_LIMIT]
+
+
+def name(entry: str) -> str:
+    """An entry of a directory as a label: Python keeps bytes that are no UTF-8 as lone surrogates (PEP 383)."""
+    return text(os.fsencode(entry))
 
 
 def uevent(raw: bytes, key: str) -> str:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from exporter.hardware import parse
 from exporter.hardware.affinity import GpuFunctions, nearest
-from exporter.hardware.device import CounterFile, CounterGroup, PortLayout, device, optional, port_layout
+from exporter.hardware.device import CounterFile, CounterGroup, PortLayout, device, optional, port_layout, port_numbers
 from exporter.hardware.files import Files
 from exporter.hardware.refusals import Refusals
 from exporter.model import ACTIVE, Device, Fault, Port, Ports, SourceError, Unavailable, VendorCounter
@@ -101,7 +101,7 @@ class _Values:
     def take_vendor(self, file: CounterFile, value: int, found: _Round) -> None:
         found.vendor_series += 1
         if found.vendor_series <= MAX_VENDOR_SERIES:
-            self.vendor.append(VendorCounter(file.group, parse.text(file.name.encode()), value))
+            self.vendor.append(VendorCounter(file.group, parse.name(file.name), value))
 
 
 class SysfsPorts:
@@ -135,7 +135,7 @@ class SysfsPorts:
         except OSError as error:
             raise SourceError(errno_name(error), f"{base}: {error.strerror}") from error
         for gone in sorted(self._known.keys() - set(names)):
-            log.warning("device=%s: gone", parse.text(os.fsencode(gone)))
+            log.warning("device=%s: gone", parse.name(gone))
             self._forget(f"{base}/{gone}", gone)
         if not names and not Path(self._root).is_dir():
             raise SourceError("enoent", f"paths.sysfs: {self._root} is no directory")
@@ -148,7 +148,7 @@ class SysfsPorts:
         return Ports(ports, tuple(found.faults), self._default_route())
 
     def _device(self, name: str, path: str, found: _Round) -> Iterator[Port]:
-        label = parse.text(name.encode("utf-8", "surrogateescape"))
+        label = parse.name(name)
         try:
             known = self._find(name, path)
         except OSError as error:
@@ -185,11 +185,7 @@ class SysfsPorts:
             self._files.forget(path)
             layouts = known.layouts if known else {}
             self._forget_speeds(layouts.values())
-            numbers = sorted(
-                int(entry)
-                for entry in self._files.names(f"{path}/ports")
-                if entry.isascii() and entry.isdigit() and entry == str(int(entry))
-            )
+            numbers = port_numbers(self._files, path)
             near = nearest(os.path.realpath(f"{path}/device"), self._gpus.paths())
             found = replace(device(self._files, path), near_gpus=near)
             netdevs = {number: layout.netdev for number, layout in layouts.items()}
@@ -288,19 +284,23 @@ class SysfsPorts:
         ipv4 = optional(self._files, f"{self._proc}/net/route")
         return parse.route_netdevs(ipv4) | parse.route6_netdevs(optional(self._files, f"{self._proc}/net/ipv6_route"))
 
-    def _group(self, group: CounterGroup, values: _Values, found: _Round) -> None:
-        """Read one directory's files; a name that an earlier group gave is not read again."""
+    def _wanted(self, group: CounterGroup, values: _Values) -> Iterable[CounterFile]:
+        """The files of a directory without those whose name an earlier group gave, and those left alone for now."""
         files: Iterable[CounterFile] = group.files
         if not values.counters.keys().isdisjoint(group.names):
             earlier = frozenset(values.counters)
             files = [file for file in files if file.row is None or file.row.name not in earlier]
-        if self._refusals:
-            if self._refusals.skip(group.directory):
-                return
-            files = [file for file in files if not self._refusals.skip(file.path)]
+        if not self._refusals:
+            return files
+        if self._refusals.skip(group.directory):
+            return ()
+        return [file for file in files if not self._refusals.skip(file.path)]
+
+    def _group(self, group: CounterGroup, values: _Values, found: _Round) -> None:
+        """Read one directory's files; a name that an earlier group gave is not read again."""
         refused = 0
         answered = False
-        for file, raw in self._contents(files, group):
+        for file, raw in self._contents(self._wanted(group, values), group):
             if isinstance(raw, OSError):
                 self._unread(raw, file.path, values.subject, found)
                 refused += raw.errno == errno.EINVAL

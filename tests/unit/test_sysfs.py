@@ -67,8 +67,7 @@ def netdevs(root: Path, **speeds: str) -> None:
 @pytest.mark.parametrize("later", ["mlx5_0", "mlx5_1", ""])
 def test_netdevs_that_swap_their_names_take_their_speeds_along(tmp_path: Path, later: str) -> None:
     """Also where one of the devices is looked at anew later than the other."""
-    base = plant(tmp_path, dict.fromkeys(("mlx5_0", "mlx5_1"), {**ETHERNET, "ports/1/gid_attrs/ndevs/0": "eth0"}))
-    put(base / "mlx5_1/ports/1/gid_attrs/ndevs/0", "eth1")
+    base = plant(tmp_path, {f"mlx5_{n}": {**ETHERNET, "ports/1/gid_attrs/ndevs/0": f"eth{n}"} for n in range(2)})
     netdevs(tmp_path, eth0="400000", eth1="100000")
     clock = Clock()
     source = reader(tmp_path, clock=clock)
