@@ -90,7 +90,8 @@ def _load(path: Path, owned: bool) -> Memory:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        log.warning("%s: %s; starting anew", path, error.strerror)
+        # A folder that this process does not own was said to be unusable when it could not be taken.
+        log.log(logging.WARNING if owned else logging.DEBUG, "%s: %s; starting anew", path, error.strerror)
         return {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         aside = path.with_suffix(".unreadable")
@@ -108,9 +109,16 @@ def _parse(content: Any) -> Memory:
     if content["version"] != VERSION:
         raise ValueError(f"version {content['version']!r}, this program writes {VERSION}")
     return {
-        str(name): Remembered(Role(entry["role"]), None if entry.get("rail") is None else int(entry["rail"]))
+        str(name): Remembered(Role(entry["role"]), _rail(entry.get("rail")))
         for name, entry in content["rails"].items()
     }
+
+
+def _rail(value: Any) -> int | None:
+    """A rail as `_dump` writes it; nothing is converted, since int() of JSON's 1e999 is no ValueError."""
+    if value is not None and (type(value) is not int or not 0 <= value < LIMIT):
+        raise ValueError("a rail that is no number of one")
+    return value
 
 
 def _dump(rails: Memory) -> Mapping[str, Mapping[str, str | int | None]]:
