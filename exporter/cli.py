@@ -43,7 +43,7 @@ def _end(_number: int, _frame: object) -> None:
 
 def _seconds(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if text.isascii() else 0.0
     except ValueError:
         value = 0.0
     if not 1 <= value <= 86400:

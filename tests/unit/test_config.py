@@ -178,7 +178,30 @@ def test_addresses(text: str, where: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("parser", [duration, rate, address])
 @pytest.mark.parametrize(
-    "value", [5, 5.0, True, None, "", "5", "s", "-5s", "5S", "5s5", "400Gbit", "400Gb/s", "1:2:3", "nan s", "1e3s"]
+    "value",
+    [
+        5,
+        5.0,
+        True,
+        None,
+        "",
+        "5",
+        "s",
+        "-5s",
+        "5S",
+        "5s5",
+        "400Gbit",
+        "400Gb/s",
+        "1:2:3",
+        "nan s",
+        "1e3s",
+        "\u0665s",
+        "\uff15s",
+        "\u0664\u0660\u0660Gbit/s",
+        "a:\u0661\u0660",
+        "1.\u0665GB/s",
+        "5\u00b2s",
+    ],
 )
 def test_what_has_no_unit_or_a_wrong_one_is_refused(parser: object, value: object) -> None:
     assert callable(parser)
