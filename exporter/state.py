@@ -109,8 +109,7 @@ def _parse(content: Any) -> Memory:
     if content["version"] != VERSION:
         raise ValueError(f"version {content['version']!r}, this program writes {VERSION}")
     return {
-        str(name): Remembered(Role(entry["role"]), _rail(entry.get("rail")))
-        for name, entry in content["rails"].items()
+        str(name): Remembered(Role(entry["role"]), _rail(entry.get("rail"))) for name, entry in content["rails"].items()
     }
 
 
