@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from exporter.checks.base import LinkRow, Report
 from exporter.hardware.base import PortSource
-from exporter.hardware.counters import MODULI
+from exporter.hardware.counters import moduli
 from exporter.history import delta
 from exporter.metrics import Metric, Sample, counter, gauge, info
 from exporter.model import PHYSICAL_STATES, STATES, Fault, Port, Ports, Role, Unavailable
@@ -414,7 +414,8 @@ def _link(  # noqa: PLR0913 - one call site; each is a different fact
 
 
 def _moved(name: str, before: Port, after: Port) -> int | None:
-    return delta(before.counters.get(name), after.counters.get(name), MODULI.get(name)).amount
+    wraps_at = moduli(after.device.driver).get(name)
+    return delta(before.counters.get(name), after.counters.get(name), wraps_at).amount
 
 
 def _per_second(amount: int | None, seconds: float) -> float | None:
