@@ -148,6 +148,7 @@ class Daemon:
 
     def _turned(self) -> None:
         self._beat = time.monotonic()
+        self._shown.node.watch()
         if self._web is not None:
             self._web.refresh()
         if self._release.unmet():

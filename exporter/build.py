@@ -17,6 +17,7 @@ from exporter.checks.infiniband import Settings
 from exporter.checks.nvlink import NvlinkSettings
 from exporter.clock import Clock
 from exporter.config import Config
+from exporter.hardware import parse
 from exporter.hardware.affinity import GpuFunctions
 from exporter.hardware.base import Hardware
 from exporter.hardware.child import Child
@@ -57,7 +58,7 @@ class ReplayClock:
 
 def node_name(config: Config, scenario: str | None) -> str:
     """The configured name, else the host's; a simulated node says that it is one."""
-    return config.node.name or ("simulated" if scenario else socket.gethostname())
+    return config.node.name or ("simulated" if scenario else parse.name(socket.gethostname()))
 
 
 def rules(config: Config) -> tuple[NicRule, ...]:

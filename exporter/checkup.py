@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from exporter.model import UserError
+from exporter.output import write_out
 
 CHECK = "this node's verdict and findings"
 ACK = "acknowledge what is known of a subject, so that it no longer counts"
@@ -73,14 +74,14 @@ def run_check(args: argparse.Namespace) -> int:
         health = _found(args)
     except UserError as error:
         for line in str(error).splitlines():
-            print(f"eastwest: {line}", file=sys.stderr)
+            sys.stderr.write(f"eastwest: {line}\n")
         return BAD_USAGE
     if args.format == "json":
-        print(json.dumps(health, indent=1))
+        write_out(json.dumps(health, indent=1) + "\n")
     else:
         from exporter.verdict import text
 
-        print(text(health), end="")
+        write_out(text(health))
     status = health["status"]
     return EXITS[status] if status in args.fail_on else 0
 
@@ -133,5 +134,5 @@ def run_ack(args: argparse.Namespace) -> int:
         raise UserError("--for: at most 366d")
     ack = acknowledge(load(args.config).paths.state, args.subject, args.reason, seconds)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(ack.until))
-    print(f"{ack.subject} is acknowledged until {when}" if seconds else f"{ack.subject} is not acknowledged any more")
+    write_out(f"{ack.subject} {f'is acknowledged until {when}' if seconds else 'is not acknowledged any more'}\n")
     return 0

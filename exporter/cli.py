@@ -1,7 +1,6 @@
 """Argument parsing: each command's flags, and the function that runs it. What a command needs it imports itself."""
 
 import argparse
-import os
 import signal
 import sys
 import threading
@@ -12,31 +11,39 @@ from exporter import __version__
 from exporter.checkup import ACK, CHECK, ack_flags, check_flags, run_ack, run_check
 from exporter.fleet.command import ESTIMATE, LOCATE, estimate_flags, locate_flags, run_estimate, run_locate
 from exporter.model import UserError
+from exporter.output import write_out
 
 Command = Callable[[argparse.Namespace], int]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status. A user's mistake is a line on standard error, status 2."""
-    args, unknown = _parser().parse_known_args(argv)
-    if unknown:
-        args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    command: Command = args.run
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _end)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN if command is _serve else signal.SIG_DFL)
     try:
+        args = _arguments(argv)
+        command: Command = args.run
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _end)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN if command is _serve else signal.SIG_DFL)
         return command(args)
     except UserError as error:
         for line in str(error).splitlines():
             print(f"eastwest: {line}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader (head, less) went away; leave nothing for the interpreter to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    try:
+        args, unknown = _parser().parse_known_args(argv)
+        if unknown:
+            args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    except SystemExit:
+        write_out("")  # what --help and --version left to be written
+        raise
+    return args
 
 
 def _end(_number: int, _frame: object) -> None:
@@ -46,7 +53,7 @@ def _end(_number: int, _frame: object) -> None:
 
 def _seconds(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if text.isascii() else 0.0
     except ValueError:
         value = 0.0
     if not 1 <= value <= 86400:
@@ -131,7 +138,7 @@ def _config(args: argparse.Namespace) -> int:
     if args.file is None:
         from exporter.reference import markdown
 
-        print(markdown(), end="")
+        write_out(markdown())
         return 0
     from exporter.config import load
 
@@ -140,7 +147,7 @@ def _config(args: argparse.Namespace) -> int:
         from exporter.web import Web
 
         Web(web)
-    print(f"{args.file}: ok")
+    write_out(f"{args.file}: ok\n")
     return 0
 
 
@@ -164,7 +171,7 @@ def _release(args: argparse.Namespace) -> int:
         raise UserError(f"--for: {error} (got {args.length!r})") from error
     until = ask(load(args.config).paths.state, seconds)
     when = time.strftime("%H:%M:%S", time.localtime(until))
-    print(f"the daemon has closed NVML until {when}" if seconds else "the daemon opens NVML again")
+    write_out(f"the daemon has closed NVML until {when}\n" if seconds else "the daemon opens NVML again\n")
     return 0
 
 
@@ -176,19 +183,18 @@ def _catalogue(args: argparse.Namespace) -> int:
     from exporter.catalogue import markdown, reasons
 
     if args.part != "findings":
-        print(markdown(), end="")
+        write_out(markdown())
     if args.part is None:
-        print()
+        write_out("\n")
     if args.part != "metrics":
-        print(reasons(), end="")
+        write_out(reasons())
     return 0
 
 
 def _list_scenarios() -> int:
     from exporter.hardware.scenarios import SCENARIOS
 
-    for name, scenario in SCENARIOS.items():
-        print(f"{name:<15} {scenario.sentence}")
+    write_out("".join(f"{name:<15} {scenario.sentence}\n" for name, scenario in SCENARIOS.items()))
     return 0
 
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from exporter.checks import CHECKS
 from exporter.model import Role
 from exporter.quantities import Address, Duration, Rate, address, between
-from exporter.strict import Model, read_model
+from exporter.strict import FilePath, Model, read_model
 
 MAX_TIMEOUT = 5.0
 _GLOB = re.compile(r"(?:[\w.:,@+*?-]|\[!?[\w.:,@+*?-]+\])+")
@@ -78,10 +78,10 @@ class NicConfig(Model):
 class PathsConfig(Model):
     """Where the machine is read, and what outlives a restart is kept."""
 
-    sysfs: Annotated[Path, Field(strict=False)] = Path("/sys")
+    sysfs: FilePath = Path("/sys")
     """A container shows the host's where it is mounted; a recorded tree works as well."""
-    proc: Annotated[Path, Field(strict=False)] = Path("/proc")
-    state: Annotated[Path, Field(strict=False)] = Path("/var/lib/eastwest")
+    proc: FilePath = Path("/proc")
+    state: FilePath = Path("/var/lib/eastwest")
     """If it can't be written, that is said once and the state is kept in memory."""
 
 
@@ -99,7 +99,7 @@ class WebConfig(Model):
 
     listen: Address = address("0.0.0.0:10428")
     """`host:port`; port 0 takes a free one and logs it."""
-    config_file: Annotated[Path | None, Field(strict=False)] = None
+    config_file: FilePath | None = None
     """TLS and passwords, as in other exporters' web.yml; see docs/serving.md."""
 
 

@@ -52,6 +52,8 @@ class Node:
         self._threads: list[Thread] = []
         self._said: dict[str, frozenset[tuple[str, str]]] = {}
         self._failing: dict[str, str] = {}
+        self._hanging: set[str] = set()
+        self._speaking = Lock()
 
     def start(self, name: str) -> Event | None:
         """Begin a run of one check; None where its last run still goes on, else an event for its end."""
@@ -77,6 +79,19 @@ class Node:
         self._said.update(before._said)  # noqa: SLF001 - another object of this class
         self._failing.update(before._failing)  # noqa: SLF001 - as above
         self._told.update(before._told)  # noqa: SLF001 - as above
+        self._hanging |= before._hanging & self.plans.keys()  # noqa: SLF001 - as above
+
+    def watch(self) -> None:
+        """Log which runs are past their deadline, each once; to be called every second.
+
+        A run that hangs for ever never ends, so that nothing else says so. It is over, in the log, with the first
+        run that ends in time: a check that is late every time is said once.
+        """
+        with self._speaking:
+            for view in self.board.snapshot().checks:
+                if view.overdue and view.name not in self._hanging:
+                    self._hanging.add(view.name)
+                    log.warning("check=%s: no answer within its deadline of %g s", view.name, view.timing.timeout)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the runs that go on, at most so long; whether all have ended."""
@@ -123,6 +138,10 @@ class Node:
         outcome = view.outcome
         if outcome is None:
             return
+        with self._speaking:
+            if view.name in self._hanging and outcome.seconds <= view.timing.timeout:
+                self._hanging.discard(view.name)
+                log.info("check=%s: answers in time again", view.name)
         failing = outcome.message if outcome.status == "failed" else ""
         if failing != self._failing.get(view.name, ""):
             log.log(

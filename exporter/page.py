@@ -90,7 +90,7 @@ def node_json(snapshot: Snapshot, node: str, labels: dict[str, str]) -> bytes:
         for link in _links(snapshot)
     ]
     rails = {str(port["rail"]): port["subject"] for port in ports if port["rail"] is not None}
-    leaves = {rail: leaf for port in ports if (leaf := port.get("leaf")) and (rail := str(port["rail"]))}
+    leaves = {str(port["rail"]): leaf for port in ports if port["rail"] is not None and (leaf := port.get("leaf"))}
     content: dict[str, Any] = {
         "node": node,
         "labels": labels,

@@ -177,7 +177,8 @@ def _load(path: Path, origin: Origin, owned: bool) -> _Content | None:
     except (FileNotFoundError, NotADirectoryError):
         return _Content()
     except OSError as error:
-        log.warning("%s: %s; starting anew", path, error.strerror)
+        # A folder that this process does not own was said to be unusable when it could not be taken.
+        log.log(logging.WARNING if owned else logging.DEBUG, "%s: %s; starting anew", path, error.strerror)
         return _Content()
     except UNUSABLE as error:
         aside = path.with_suffix(".unreadable")
@@ -199,11 +200,17 @@ def _parse(content: Any, origin: Origin) -> _Content | None:
         log.info("the state in use is of %s, this is %s: left alone", sysfs, origin.sysfs)
         return None
     rails = {
-        str(name): Remembered(Role(entry["role"]), None if entry.get("rail") is None else int(entry["rail"]))
-        for name, entry in content["rails"].items()
+        str(name): Remembered(Role(entry["role"]), _rail(entry.get("rail"))) for name, entry in content["rails"].items()
     }
     parts: dict[str, Mapping[str, Any]] = {str(name): dict(part) for name, part in content.get("parts", {}).items()}
     return _Content(rails, parts, str(content.get("boot_id", "")))
+
+
+def _rail(value: Any) -> int | None:
+    """A rail as `_dump` writes it; nothing is converted, since int() of JSON's 1e999 is no ValueError."""
+    if value is not None and (type(value) is not int or not 0 <= value < LIMIT):
+        raise ValueError("a rail that is no number of one")
+    return value
 
 
 def _dump(rails: Memory) -> Mapping[str, Mapping[str, str | int | None]]:

@@ -9,7 +9,7 @@ from exporter.checks.base import Keeper, Report
 from exporter.checks.port_metrics import Standing, samples, stand
 from exporter.checks.port_rows import links
 from exporter.hardware.base import PortSource
-from exporter.hardware.counters import MODULI
+from exporter.hardware.counters import moduli
 from exporter.history import History
 from exporter.judge.base import Scene, Seat
 from exporter.judge.congestion import judge_congestion
@@ -127,7 +127,7 @@ class InfinibandCheck:
         """Take the reading into the history and the lives, and see that they outlive a restart."""
         before = dict(self._lives)
         for port, name, assignment in zip(reading.ports, standing.keys, standing.assignments, strict=True):
-            self._history.note(now, port.subject, port.counters, MODULI)
+            self._history.note(now, port.subject, port.counters, moduli(port.device.driver))
             life = self._lives.get(name) or Life(since=now)
             if (life.subject, life.role) != (port.subject, assignment.role.value):
                 life = replace(life, subject=port.subject, role=assignment.role.value)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from exporter.checks.base import LinkRow
 from exporter.checks.port_metrics import BYTES, Standing, about
-from exporter.hardware.counters import MODULI
+from exporter.hardware.counters import moduli
 from exporter.history import delta
 from exporter.judge.links import state_text
 from exporter.model import Fault, Port, Ports
@@ -53,7 +53,7 @@ def _link(  # noqa: PLR0913 - one call site; each is a different fact
 
 
 def _moved(name: str, before: Port, after: Port) -> int | None:
-    return delta(before.counters.get(name), after.counters.get(name), MODULI.get(name)).amount
+    return delta(before.counters.get(name), after.counters.get(name), moduli(after.device.driver).get(name)).amount
 
 
 def _per_second(amount: int | None, seconds: float) -> float | None:

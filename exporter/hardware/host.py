@@ -18,7 +18,7 @@ class PsutilHost:
         """See hardware.base.HostSource."""
         try:
             times = psutil.cpu_times()
-        except (OSError, ValueError, IndexError) as error:
+        except (OSError, ValueError, IndexError, TypeError) as error:  # TypeError: fewer fields than psutil saw first
             raise SourceError("unreadable", f"{psutil.PROCFS_PATH}/stat: {error}") from error
         # guest time is part of user time already (proc(5))
         total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
