@@ -84,9 +84,9 @@ class SimulatedFiles(Files):
 
     def read(self, path: str) -> bytes:
         """As Files.read, unless the scenario has it otherwise."""
-        failure = self._failures.get(path) or next(
-            (self._failures[folder] for folder in self._folders if path.startswith(folder)), None
-        )
+        failure = self._failures.get(path)
+        if failure is None and self._folders and path.startswith(self._folders):
+            failure = next(self._failures[folder] for folder in self._folders if path.startswith(folder))
         if failure is not None and self._elapsed() >= failure.since:
             if isinstance(failure, Hang):
                 Event().wait()

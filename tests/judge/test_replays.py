@@ -8,6 +8,7 @@ import pytest
 
 from exporter.checks.infiniband import Settings
 from exporter.clock import Clock
+from exporter.health import Shown
 from exporter.model import Port, Role
 from exporter.state import Origin, State
 from tests.judge.players import Play, counting, down, names, only, port, severities, steady
@@ -68,7 +69,7 @@ def test_a_driver_reload_that_resets_every_counter_says_nothing() -> None:
 def test_a_driver_that_does_not_come_back_is_missed() -> None:
     play = Play()
     play.run(60, steady)
-    shown = ()
+    shown: tuple[Shown, ...] = ()
     for _ in range(14):
         play.now += 5
         shown = play.poll(None)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.checks.infiniband import Settings
+from exporter.health import Shown
 from exporter.model import Fault, Port, Role
 from exporter.rails import NicRule
 from tests.judge.players import RATE, Change, Play, counting, names, only, port, severities, steady
@@ -187,7 +188,7 @@ def test_what_can_not_be_read_is_unknown_and_a_refusal_is_not_there() -> None:
     play = Play()
     refused = Fault("infiniband", WHICH, "einval", "counters/x")
     broken = Fault("infiniband", WHICH, "eio", "ports/1/state")
-    shown = ()
+    shown: tuple[Shown, ...] = ()
     for _ in range(8):
         play.now += 5
         shown = play.poll(play.ports, (refused,))
