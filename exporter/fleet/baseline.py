@@ -16,7 +16,7 @@ MIN_NODES = 3
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """`normal` is the typical healthy rate of each class, in the unit of Probes.rate; NaN where nothing says
-    it.
+    it. `support` is how many probes it rests on.
 
     `group` numbers the class of each probe; `rail`, `scope` and `engine` say what class it is.
     """
@@ -26,6 +26,7 @@ class Baseline:
     scope: Ints
     engine: Ints
     normal: Floats
+    support: Ints
 
 
 def baseline(probes: Probes, nics: Nics, scope: Ints) -> Baseline:
@@ -55,7 +56,7 @@ def baseline(probes: Probes, nics: Nics, scope: Ints) -> Baseline:
         centre = _pick(value[chosen], counts, counts // 2)
         base = np.where(np.isfinite(centre), centre, base)
     base[np.bincount(group_of, minlength=unique.size) < MIN_NODES] = np.nan
-    return Baseline(group, unique // engines // 3, unique // engines % 3, unique % engines, np.exp(base))
+    return Baseline(group, unique // engines // 3, unique // engines % 3, unique % engines, np.exp(base), counts)
 
 
 def _upper(value: Floats, segment: Ints, segments: int) -> Floats:

@@ -66,11 +66,14 @@ class Levels:
     z: Floats
     slow: Bools
     agree: Bools
-    reference: Floats
     usable: Ints
     used: Bools
     entry: Ints
     """(NIC, window): positions in Ends, oldest first; `used` marks those that make the level."""
+
+    def at(self, which: Ints) -> "Levels":
+        """Of the chosen rows alone."""
+        return Levels(*(getattr(self, name)[which] for name in Levels.__slots__))
 
 
 def upper_sigma(values: Floats, centre: float = 0.0) -> float:
@@ -108,7 +111,7 @@ def levels(ends: Ends, noise: Noise, window: int, ignore: Bools) -> Levels:
     z = np.where(known, level / spread, 0.0)
     slow = known & (level <= math.log(SLOW_RATIO)) & (z <= -z_gate(nic.size)) & (ranked[:, 0] < FASTEST * noise.probe)
     agree = (kept >= AGREEING * usable) & (usable >= MIN_USABLE)
-    return Levels(nic, level, z, slow, agree, reference[:, 0], usable, used, entry)
+    return Levels(nic, level, z, slow, agree, usable, used, entry)
 
 
 def agreement(noise: Noise) -> float:
@@ -124,19 +127,3 @@ def order_statistic(usable: Ints) -> Ints:
 def z_gate(nics: int) -> float:
     """How far below its peers a NIC must be, so that noise alone blames FALSE_BLAMES NICs of this many."""
     return max(4.0, -NormalDist().inv_cdf(FALSE_BLAMES / max(nics, 1)))
-
-
-def by_congestion(level: Levels, healthy: Floats) -> Floats:
-    """How likely congestion alone makes the order statistic this slow, by NIC of `level`.
-
-    `healthy` are the values of probes between cleared ends, sorted: how slow a probe can be with no one to blame.
-    """
-    slower = np.searchsorted(healthy, level.reference, side="right")
-    slower_share = np.clip((slower + 1) / (healthy.size + 2), 0.0, 1 - 1e-9)
-    rank = order_statistic(level.usable)
-    term = slower_share**level.usable
-    total = term.copy()
-    for faster in range(1, int(rank.max(initial=0)) + 1):
-        term = term * (level.usable - faster + 1) / faster * (1 - slower_share) / slower_share
-        total += np.where(faster <= rank, term, 0.0)
-    return total

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from exporter.fleet import likelihood
 from exporter.fleet.baseline import Baseline, baseline, segment_pick
 from exporter.fleet.leafterm import LeafTerms, leaf_terms
 from exporter.fleet.levels import (
@@ -19,7 +20,6 @@ from exporter.fleet.levels import (
     Levels,
     Noise,
     agreement,
-    by_congestion,
     levels,
     upper_sigma,
     z_gate,
@@ -38,8 +38,8 @@ CHANCE_ONE_WAY = 0.001
 KIN, KIN_Z = 3, -2.5
 """Where this many rails of a node are slow, another rail of it needs less of a z to be believed."""
 FAST = math.log(SLOW_RATIO)
-BY_CONGESTION = 5e-5
-"""A level must be less likely than this to be what congestion left of a healthy NIC."""
+CANDIDATE_Z = -3.0
+"""Levels nearer to normal than this are not weighed against chance: they could not pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,11 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
     said[said] = tells_of_ends(value[said], through, noise)
     ends = ends_of(nics, value, said, size)
     best = _best(ends, size)
-    status, healthy_spread = _judge(ends, noise, best, nics.node)
+    doubt = 1.25 * sigma / np.sqrt(np.maximum(base.support, 1))[base.group]
+    status, healthy_spread, scale = _judge(ends, noise, best, nics.node, doubt)
     direction = np.zeros(size, np.int64)
     for way, sends in ((TRANSMIT, True), (RECEIVE, False)):
-        one_way = _one_way(ends, sends, ~probes.both, noise, status)
+        one_way = _one_way(ends, sends, ~probes.both, status, scale)
         status[one_way], direction[one_way] = SLOW, way
     flicker = (status == CLEAR) & flickering(ends, status == SLOW, leaf)
     status[flicker] = INTERMITTENT
@@ -114,8 +115,11 @@ def _best(ends: Ends, size: int) -> Floats:
     return best
 
 
-def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints) -> tuple[Ints, float]:
-    """Status of each NIC from probes of either direction, and the spread of healthy levels."""
+def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints, doubt: Floats) -> tuple[Ints, float, "Scale"]:
+    """Status of each NIC from probes of either direction, the spread of healthy levels, and the scale used.
+
+    `doubt`, by probe, is how far off (log) its normal may be.
+    """
     size, count = node.size, np.diff(ends.start)
     none = np.zeros(ends.value.size, bool)
     first = levels(ends, noise, WINDOWS[0], none)
@@ -136,16 +140,41 @@ def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints) -> tuple[Ints, fl
     suspect[long.nic] |= long.slow & (recent[long.nic] <= FAST / 2)
     suspect &= ~_fast_elsewhere(ends, short, suspect)
     clear = (count > 0) & ~suspect
-    healthy = np.sort(ends.value[clear[ends.nic] & clear[ends.partner]])
+    of_late = np.arange(ends.nic.size) >= ends.start[ends.nic + 1] - WINDOWS[0]  # one that was slow has a past
+    healthy = ends.value[of_late & clear[ends.nic] & clear[ends.partner]]
+    scale = Scale(noise, likelihood.density(healthy, noise.probe), doubt, likelihood.needed(size))
     for one in (short, long):
-        blamed = one.slow & one.agree & suspect[one.nic] & (by_congestion(one, healthy) < BY_CONGESTION)
-        steady[one.nic[blamed]] |= _partners(one, ends, clear)[blamed] >= 2  # one partner is no witness
+        steady |= _beyond_chance(one, ends, explained, clear, scale) & (recent <= FAST / 2)
     steady |= few_slow & (_few_by_chance(ends, few_slow, clear, noise, best) < CHANCE)
     # Rails that share a slow host are witnesses of each other.
     kin = np.bincount(node[steady], minlength=int(node.max(initial=0)) + 1)[node[short.nic]] >= KIN
     steady[short.nic] |= kin & (short.level <= FAST) & (short.z <= KIN_Z) & short.agree
     status = np.where(steady, SLOW, np.where(clear, CLEAR, UNDETERMINED))
-    return status, upper_sigma(short.level)
+    return status, upper_sigma(short.level), scale
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What a blame is weighed on: noise, how healthy probes scatter, how far off (log, by probe) normal may be, and the
+    evidence that is enough in a fleet of this size.
+    """
+
+    noise: Noise
+    healthy: likelihood.Density
+    doubt: Floats
+    enough: float
+
+
+def _beyond_chance(level: Levels, ends: Ends, explained: Bools, clear: Bools, scale: Scale) -> Bools:
+    """NICs (of all) that noise and congestion can't have made this slow, against two cleared partners or more."""
+    at = np.flatnonzero((level.level <= FAST) & (level.z <= CANDIDATE_Z))
+    at = at[_partners(level.at(at), ends, clear) >= 2]  # one partner is no witness
+    entry = level.entry[at]
+    doubt = scale.doubt[ends.probe[entry]].mean(axis=1)
+    weight = likelihood.evidence(scale.healthy, ends.value[entry], ~explained[entry], doubt)
+    found = np.zeros(clear.size, bool)
+    found[level.nic[at[weight > scale.enough]]] = True
+    return found
 
 
 def certificate(noise: Noise, count: Ints) -> Floats:
@@ -198,8 +227,9 @@ def _few_by_chance(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, be
     return expected
 
 
-def _one_way(ends: Ends, sends: bool, directed: Bools, noise: Noise, status: Ints) -> Bools:
+def _one_way(ends: Ends, sends: bool, directed: Bools, status: Ints, scale: Scale) -> Bools:
     """NICs not blamed so far that are slow in one direction, and fast in the other."""
+    noise = scale.noise
     size, clear = status.size, status == CLEAR
     there = (ends.sends == sends) & directed[ends.probe] & (status != SLOW)[ends.nic]
     count, best = np.bincount(ends.nic[there], minlength=size), np.full(size, -np.inf)
@@ -212,10 +242,8 @@ def _one_way(ends: Ends, sends: bool, directed: Bools, noise: Noise, status: Int
     other_best = np.full(size, -np.inf)
     np.maximum.at(other_best, ends.nic[back], ends.value[back])
     chosen = _subset(ends, there & (few | many)[ends.nic], size)
-    level = levels(chosen, noise, WINDOWS[0], status[chosen.partner] == SLOW)
-    blamed = np.zeros(size, bool)
-    witnesses = _partners(level, chosen, clear) >= 2
-    blamed[level.nic] = level.slow & level.agree & witnesses
+    explained = status[chosen.partner] == SLOW
+    blamed = _beyond_chance(levels(chosen, noise, WINDOWS[0], explained), chosen, explained, clear, scale)
     blamed |= few & (_few_by_chance(chosen, few, clear, noise, best) < CHANCE_ONE_WAY)
     return blamed & (other_best >= FAST + noise.probe)
 
