@@ -1,14 +1,12 @@
 """What is normal: for each rail, scope and tool, from the best probe of each NIC."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.fleet.levels import AGREE_FLOOR, SLOW_RATIO, WINDOWS, upper_sigma
+from exporter.fleet.levels import AGREE_FLOOR, FAST, WINDOWS, upper_sigma
 from exporter.fleet.probes import Floats, Ints, Nics, Probes, compact, stable_order
 
-FAST = math.log(SLOW_RATIO)
 MIN_NODES = 3
 """Two nodes have one probe in common: neither says what is normal for the other."""
 

@@ -15,6 +15,7 @@ from exporter.fleet.probes import Bools, Floats, Ints
 
 SLOW_RATIO = 0.93
 """The certificate and the loss gate: a probe at 93 % of normal clears, a NIC above it is no one's concern."""
+FAST = math.log(SLOW_RATIO)
 WINDOWS = (8, 32)
 """Newest probes judged at once: eight find a fault soon, 32 find a small one."""
 FLOOR = 0.01
@@ -109,7 +110,7 @@ def levels(ends: Ends, noise: Noise, window: int, ignore: Bools) -> Levels:
     spread = np.hypot(spread, noise.normal)
     level = level - middle
     z = np.where(known, level / spread, 0.0)
-    slow = known & (level <= math.log(SLOW_RATIO)) & (z <= -z_gate(nic.size)) & (ranked[:, 0] < FASTEST * noise.probe)
+    slow = known & (level <= FAST) & (z <= -z_gate(nic.size)) & (ranked[:, 0] < FASTEST * noise.probe)
     agree = (kept >= AGREEING * usable) & (usable >= MIN_USABLE)
     return Levels(nic, level, z, slow, agree, usable, used, entry)
 

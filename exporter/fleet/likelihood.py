@@ -25,7 +25,7 @@ DEEPEST = -1.8
 BINS_PER_NOISE = 6
 CONGESTION = 0.02
 """Share of probes that congestion may have slowed to anything, though none of the fleet's healthy ones were."""
-CONGESTED = -1.2
+CONGESTED = -2.0
 ODD = 1e-3
 """Density of a rate that nothing explains."""
 

@@ -10,36 +10,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.fleet import likelihood
-from exporter.fleet.baseline import Baseline, baseline, segment_pick
+from exporter.fleet.baseline import Baseline, baseline
+from exporter.fleet.blame import Scale, beyond_chance, certificate, few_beyond_chance, scale
 from exporter.fleet.leafterm import LeafTerms, leaf_terms
 from exporter.fleet.levels import (
-    SLOW_RATIO,
+    FAST,
     WINDOWS,
     Ends,
     Levels,
     Noise,
-    agreement,
     levels,
     upper_sigma,
     z_gate,
 )
-from exporter.fleet.patterns import PairPaths, chance_of, flickering, pair_paths
+from exporter.fleet.patterns import PairPaths, flickering, pair_paths
 from exporter.fleet.probes import CROSS, INTRA, Bools, Floats, Ints, Nics, Probes, interleave, stable_order
 
 UNDETERMINED, CLEAR, SLOW, INTERMITTENT = 0, 1, 2, 3
 """Status of a NIC. Nothing known is UNDETERMINED, never CLEAR."""
 BOTH, TRANSMIT, RECEIVE = 0, 1, 2
 """In which direction a NIC is slow."""
-CHANCE = 0.01
-"""A blame on few probes must be less likely than this to happen anywhere in the fleet by congestion alone."""
-CHANCE_ONE_WAY = 0.001
-"""The same for one direction of a NIC that is fast in the other: a stranger thing to believe."""
 KIN, KIN_Z = 3, -2.5
 """Where this many rails of a node are slow, another rail of it needs less of a z to be believed."""
-FAST = math.log(SLOW_RATIO)
-CANDIDATE_Z = -3.0
-"""Levels nearer to normal than this are not weighed against chance: they could not pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +71,10 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
     ends = ends_of(nics, value, said, size)
     best = _best(ends, size)
     doubt = 1.25 * sigma / np.sqrt(np.maximum(base.support, 1))[base.group]
-    status, healthy_spread, scale = _judge(ends, noise, best, nics.node, doubt)
+    status, healthy_spread, on = _judge(ends, noise, best, nics.node, doubt)
     direction = np.zeros(size, np.int64)
     for way, sends in ((TRANSMIT, True), (RECEIVE, False)):
-        one_way = _one_way(ends, sends, ~probes.both, status, scale)
+        one_way = _one_way(ends, sends, ~probes.both, status, on)
         status[one_way], direction[one_way] = SLOW, way
     flicker = (status == CLEAR) & flickering(ends, status == SLOW, leaf)
     status[flicker] = INTERMITTENT
@@ -115,7 +107,7 @@ def _best(ends: Ends, size: int) -> Floats:
     return best
 
 
-def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints, doubt: Floats) -> tuple[Ints, float, "Scale"]:
+def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints, doubt: Floats) -> tuple[Ints, float, Scale]:
     """Status of each NIC from probes of either direction, the spread of healthy levels, and the scale used.
 
     `doubt`, by probe, is how far off (log) its normal may be.
@@ -140,46 +132,15 @@ def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints, doubt: Floats) ->
     suspect[long.nic] |= long.slow & (recent[long.nic] <= FAST / 2)
     suspect &= ~_fast_elsewhere(ends, short, suspect)
     clear = (count > 0) & ~suspect
-    of_late = np.arange(ends.nic.size) >= ends.start[ends.nic + 1] - WINDOWS[0]  # one that was slow has a past
-    healthy = ends.value[of_late & clear[ends.nic] & clear[ends.partner]]
-    scale = Scale(noise, likelihood.density(healthy, noise.probe), doubt, likelihood.needed(size))
+    on = scale(ends, clear, noise, doubt)
     for one in (short, long):
-        steady |= _beyond_chance(one, ends, explained, clear, scale) & (recent <= FAST / 2)
-    steady |= few_slow & (_few_by_chance(ends, few_slow, clear, noise, best) < CHANCE)
+        steady |= beyond_chance(one, ends, explained, clear, on) & (recent <= FAST / 2)
+    steady |= few_beyond_chance(ends, few_slow, clear, on)
     # Rails that share a slow host are witnesses of each other.
     kin = np.bincount(node[steady], minlength=int(node.max(initial=0)) + 1)[node[short.nic]] >= KIN
     steady[short.nic] |= kin & (short.level <= FAST) & (short.z <= KIN_Z) & short.agree
     status = np.where(steady, SLOW, np.where(clear, CLEAR, UNDETERMINED))
-    return status, upper_sigma(short.level), scale
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """What a blame is weighed on: noise, how healthy probes scatter, how far off (log, by probe) normal may be, and the
-    evidence that is enough in a fleet of this size.
-    """
-
-    noise: Noise
-    healthy: likelihood.Density
-    doubt: Floats
-    enough: float
-
-
-def _beyond_chance(level: Levels, ends: Ends, explained: Bools, clear: Bools, scale: Scale) -> Bools:
-    """NICs (of all) that noise and congestion can't have made this slow, against two cleared partners or more."""
-    at = np.flatnonzero((level.level <= FAST) & (level.z <= CANDIDATE_Z))
-    at = at[_partners(level.at(at), ends, clear) >= 2]  # one partner is no witness
-    entry = level.entry[at]
-    doubt = scale.doubt[ends.probe[entry]].mean(axis=1)
-    weight = likelihood.evidence(scale.healthy, ends.value[entry], ~explained[entry], doubt)
-    found = np.zeros(clear.size, bool)
-    found[level.nic[at[weight > scale.enough]]] = True
-    return found
-
-
-def certificate(noise: Noise, count: Ints) -> Floats:
-    """How slow (log) the best of `count` probes must be to be called slow: 7 %, or what noise can't do."""
-    return -np.maximum(-FAST, 3 * noise.probe / np.sqrt(np.maximum(count, 1)))
+    return status, upper_sigma(short.level), on
 
 
 def _fast_elsewhere(ends: Ends, level: Levels, suspect: Bools) -> Bools:
@@ -197,44 +158,13 @@ def _fast_elsewhere(ends: Ends, level: Levels, suspect: Bools) -> Bools:
     return best >= FAST
 
 
-def _partners(level: Levels, ends: Ends, clear: Bools) -> Ints:
-    """How many different cleared partners the level of each NIC rests on."""
-    partner = np.sort(np.where(level.used & clear[ends.partner[level.entry]], ends.partner[level.entry], -1), axis=1)
-    different: Ints = (partner[:, :1] >= 0).sum(axis=1) + ((np.diff(partner, axis=1) > 0) & (partner[:, 1:] >= 0)).sum(
-        axis=1
-    )
-    return different
-
-
-def _few_by_chance(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, best: Floats) -> Floats:
-    """How many NICs of this fleet congestion alone would make look like each candidate.
-
-    Infinite where it is not slow against two or more cleared partners, or not alike with half of them.
-    """
-    size = candidates.size
-    expected = np.full(size, np.inf)
-    if not candidates.any():
-        return expected
-    mine = candidates[ends.nic] & clear[ends.partner]
-    nic, value = ends.nic[mine], ends.value[mine]
-    count = np.bincount(nic, minlength=size)
-    middle = segment_pick(value, nic, np.maximum(count - 1, 0) // 2)
-    partners = np.bincount(np.unique((nic << 32) | ends.partner[mine]) >> 32, minlength=size)
-    # Half of them may be slower still, by congestion; the other half must agree with the best.
-    fit = candidates & (partners >= 2) & (best - middle <= agreement(noise))
-    between_clear = ends.value[clear[ends.nic] & clear[ends.partner]]
-    expected[fit] = chance_of(between_clear, best[fit]) ** count[fit] * size
-    return expected
-
-
-def _one_way(ends: Ends, sends: bool, directed: Bools, status: Ints, scale: Scale) -> Bools:
+def _one_way(ends: Ends, sends: bool, directed: Bools, status: Ints, on: Scale) -> Bools:
     """NICs not blamed so far that are slow in one direction, and fast in the other."""
-    noise = scale.noise
     size, clear = status.size, status == CLEAR
     there = (ends.sends == sends) & directed[ends.probe] & (status != SLOW)[ends.nic]
     count, best = np.bincount(ends.nic[there], minlength=size), np.full(size, -np.inf)
     np.maximum.at(best, ends.nic[there], ends.value[there])
-    few = (count >= 3) & (count < WINDOWS[0]) & (best < certificate(noise, count))
+    few = (count >= 3) & (count < WINDOWS[0]) & (best < certificate(on.noise, count))
     many = count >= WINDOWS[0]
     if not (few | many).any():
         return few
@@ -243,9 +173,9 @@ def _one_way(ends: Ends, sends: bool, directed: Bools, status: Ints, scale: Scal
     np.maximum.at(other_best, ends.nic[back], ends.value[back])
     chosen = _subset(ends, there & (few | many)[ends.nic], size)
     explained = status[chosen.partner] == SLOW
-    blamed = _beyond_chance(levels(chosen, noise, WINDOWS[0], explained), chosen, explained, clear, scale)
-    blamed |= few & (_few_by_chance(chosen, few, clear, noise, best) < CHANCE_ONE_WAY)
-    return blamed & (other_best >= FAST + noise.probe)
+    blamed = beyond_chance(levels(chosen, on.noise, WINDOWS[0], explained), chosen, explained, clear, on)
+    blamed |= few_beyond_chance(chosen, few, clear, on)
+    return blamed & (other_best >= FAST + on.noise.probe)
 
 
 def _subset(ends: Ends, keep: Bools, size: int) -> Ends:

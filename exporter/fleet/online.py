@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from exporter.fleet.leafterm import leaf_terms
-from exporter.fleet.levels import FLOOR, Noise, upper_sigma
-from exporter.fleet.locate import FAST, tells_of_ends
+from exporter.fleet.levels import FAST, FLOOR, Noise, upper_sigma
+from exporter.fleet.locate import tells_of_ends
 from exporter.fleet.probes import CROSS, INTRA, UNKNOWN, Bools, Floats, Ints
 
 SUSPECT = 6.0

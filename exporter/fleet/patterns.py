@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from exporter.fleet.baseline import segment_median
-from exporter.fleet.levels import SLOW_RATIO, Ends, Noise, agreement
+from exporter.fleet.levels import FAST, Ends, Noise, agreement
 from exporter.fleet.probes import Bools, Floats, Ints, Nics
 
 FLICKER = math.log(0.85)
@@ -41,12 +41,15 @@ def flickering(ends: Ends, blamed: Bools, leaf: Ints) -> Bools:
     size = blamed.size
     slow = ends.value < FLICKER
     share = _share(ends, slow, np.ones(slow.size, bool), size)
+    probed = np.diff(ends.start) > 0
+    # What is usual, before anything is explained away: of a slow probe one end is left with it, and it is the other
+    # end that would look unusually clean.
+    usual = np.full(size, max(float(np.median(share[probed])) if probed.any() else 0.0, USUAL))
+    of_leaf = segment_median(share, leaf + 1, int(leaf.max(initial=-1)) + 2)
     # A probe slow with a blamed partner, or with one that is slow more often, is the partner's.
     mine = ~(blamed[ends.partner] | (slow & (share[ends.partner] > share[ends.nic])))
     count = np.bincount(ends.nic[mine], minlength=size)
     share = _share(ends, slow, mine, size)
-    usual = np.full(size, max(float(np.median(share[count > 0])) if (count > 0).any() else 0.0, USUAL))
-    of_leaf = segment_median(share, leaf + 1, int(leaf.max(initial=-1)) + 2)
     usual = np.where(leaf >= 0, np.maximum(usual, of_leaf[leaf + 1]), usual)
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = share * np.log(share / usual) + np.where(
@@ -68,12 +71,11 @@ def _share(ends: Ends, slow: Bools, keep: Bools, size: int) -> Floats:
 
 def pair_paths(nics: Nics, value: Floats, said: Bools, clear: Bools, noise: Noise) -> PairPaths:
     """Pairs probed twice or more, slow every time and alike, both ends cleared, and not by chance."""
-    fast = math.log(SLOW_RATIO)
     fair = said & clear[nics.src] & clear[nics.dst]
     rows_fair = int(fair.sum())  # at least as many as there are pairs
     low, high = np.minimum(nics.src, nics.dst), np.maximum(nics.src, nics.dst)
     key = low * clear.size + high
-    slow = np.flatnonzero(fair & (value < fast))
+    slow = np.flatnonzero(fair & (value < FAST))
     unique, repeats = np.unique(key[slow], return_counts=True)
     unique = unique[repeats >= 2]  # once is congestion
     if not unique.size:
@@ -87,7 +89,7 @@ def pair_paths(nics: Nics, value: Floats, said: Bools, clear: Bools, noise: Nois
     np.maximum.at(best, group, value[rows])
     np.minimum.at(worst, group, value[rows])
     chance = chance_of(value[fair], best) ** count * rows_fair
-    found = (best < np.minimum(fast, -3 * noise.probe / np.sqrt(np.maximum(count, 1)))) & (chance < PAIR_CHANCE)
+    found = (best < np.minimum(FAST, -3 * noise.probe / np.sqrt(np.maximum(count, 1)))) & (chance < PAIR_CHANCE)
     found &= best - worst <= 2 * agreement(noise)
     level = segment_median(value[rows], group, unique.size)
     return PairPaths(unique[found] // clear.size, unique[found] % clear.size, level[found], count[found])
