@@ -79,7 +79,7 @@ class Levels:
 
 def upper_sigma(values: Floats, centre: float = 0.0) -> float:
     """Noise from the upper half alone, where nothing contaminates; at least FLOOR, and more where few say it."""
-    above = values[values >= centre] - centre
+    above = values[values > centre] - centre  # where they are few, the centre itself is one of them
     if not above.size:
         return FLOOR
     return max(float(np.median(above)) / 0.6745 * (1 + 1 / math.sqrt(above.size)), FLOOR)

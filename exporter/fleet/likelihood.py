@@ -26,6 +26,8 @@ BINS_PER_NOISE = 6
 CONGESTION = 0.02
 """Share of probes that congestion may have slowed to anything, though none of the fleet's healthy ones were."""
 CONGESTED = -2.0
+TAIL, TAIL_WIDTH = 3.0, 0.1
+"""Probes more noises than this below normal were congested; the kernel (log) that they are smoothed with."""
 ODD = 1e-3
 """Density of a rate that nothing explains."""
 
@@ -41,16 +43,17 @@ class Density:
 def density(healthy: Floats, sigma: float) -> Density:
     """Of log(rate / normal) of probes between cleared ends, `sigma` being their noise: a smoothed histogram.
 
-    The kernel is Silverman's (1.06 sigma n^-1/5): few probes say little of the shape.
+    The kernel is Silverman's (1.06 sigma n^-1/5): few probes say little of the shape. It is wide in the congested tail,
+    where gaps between probes mean nothing.
     """
     step = max(sigma / BINS_PER_NOISE, 0.002)
     size = math.ceil((HIGHEST - LOWEST) / step)
-    counts = np.bincount(_bins(healthy, step, size), minlength=size)
-    width = max(1.06 * sigma * max(healthy.size, 1) ** -0.2, step / 2)
-    offsets = np.arange(-math.ceil(4 * width / step), math.ceil(4 * width / step) + 1) * step
-    kernel = np.exp(-0.5 * (offsets / width) ** 2)
-    smooth = np.convolve(counts, kernel / kernel.sum(), "same") / (max(healthy.size, 1) * step)
     at = LOWEST + (np.arange(size) + 0.5) * step
+    counts = np.bincount(_bins(healthy, step, size), minlength=size)
+    tail = at < -TAIL * sigma
+    width = max(1.06 * sigma * max(healthy.size, 1) ** -0.2, step / 2)
+    smooth = _smooth(np.where(tail, 0, counts), width / step) + _smooth(np.where(tail, counts, 0), TAIL_WIDTH / step)
+    smooth /= max(healthy.size, 1) * step
     broad = np.where((at > CONGESTED) & (at < 0), -1 / CONGESTED, 0.0) + ODD
     return Density(np.log((1 - CONGESTION) * smooth + CONGESTION * broad), step)
 
@@ -75,9 +78,20 @@ def evidence(table: Density, value: Floats, counts: Bools, doubt: Floats) -> Flo
     return weight
 
 
+FEW = 1.0
+"""Three probes are alike by chance more easily than eight: what is asked of them besides."""
+
+
 def needed(nics: int) -> float:
     """The evidence that a blame in a fleet of this many NICs needs."""
     return max(LEAST, math.log(max(nics, 1)) + ABOVE_SIZE) + FEW_NICS / max(nics, 1)
+
+
+def _smooth(counts: Floats, width: float) -> Floats:
+    """Convolve with a normal kernel of this width (in bins)."""
+    reach = min(math.ceil(4 * width), (counts.size - 1) // 2)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
+    return np.convolve(counts, kernel / kernel.sum(), "same")
 
 
 def _bins(value: Floats, step: float, size: int) -> Ints:
