@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.fleet.levels import SLOW_RATIO
+from exporter.fleet.levels import FAST
 from exporter.fleet.probes import Bools, Floats, Ints
 
 LEAST = 13.0
@@ -28,6 +28,8 @@ CONGESTION = 0.02
 CONGESTED = -2.0
 TAIL, TAIL_WIDTH = 3.0, 0.1
 """Probes more noises than this below normal were congested; the kernel (log) that they are smoothed with."""
+AT_ONCE = 1 << 18
+"""Elements of one step: little memory, however many NICs are slow."""
 ODD = 1e-3
 """Density of a rate that nothing explains."""
 
@@ -65,19 +67,24 @@ def evidence(table: Density, value: Floats, counts: Bools, doubt: Floats) -> Flo
     standard deviation) the normal rate of each row may be wrong, for which healthy is forgiven.
     """
     size = table.log.size
-    at = np.where(counts, _bins(value, table.step, size), 0)
-    blamed, healthy = np.full(value.shape[0], -np.inf), np.full(value.shape[0], -np.inf)
-    forgiven = 2 * np.maximum(doubt, 1e-9) ** 2
-    for shift in range(int(-DEEPEST / table.step)):
-        slower = -shift * table.step
-        likelihood = np.where(counts, table.log[np.minimum(at + shift, size - 1)], 0.0).sum(axis=1)
-        healthy = np.maximum(healthy, likelihood - slower**2 / forgiven)
-        if slower <= math.log(SLOW_RATIO):
-            blamed = np.maximum(blamed, likelihood)
-    weight: Floats = blamed - healthy
+    shift = np.arange(int(-DEEPEST / table.step))
+    slower = shift * table.step
+    log = np.append(np.append(table.log, np.full(shift.size, table.log[-1])), 0.0)  # the last is for what doesn't count
+    at = _bins(value, table.step, size)
+    weight = np.zeros(value.shape[0])
+    rows = max(AT_ONCE // (shift.size * max(value.shape[1], 1)), 1)
+    for first in range(0, weight.size, rows):
+        part = slice(first, first + rows)
+        where = np.where(counts[part, None, :], at[part, None, :] + shift[:, None], log.size - 1)
+        likelihood = log[where].sum(axis=2)
+        forgiven = 2 * np.maximum(doubt[part, None], 1e-9) ** 2
+        healthy = (likelihood - slower**2 / forgiven).max(axis=1)
+        weight[part] = likelihood[:, slower >= -FAST].max(axis=1) - healthy
     return weight
 
 
+ONE_WAY = 2.5
+"""A NIC slow in one direction alone is a strange thing to believe, and looked for twice: asked besides, too."""
 FEW = 1.0
 """Three probes are alike by chance more easily than eight: what is asked of them besides."""
 

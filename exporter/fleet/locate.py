@@ -6,10 +6,11 @@ partner, nor of partners that were not fast with someone else.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from exporter.fleet import likelihood
 from exporter.fleet.baseline import Baseline, baseline
 from exporter.fleet.blame import Scale, beyond_chance, certificate, few_beyond_chance, scale
 from exporter.fleet.leafterm import LeafTerms, leaf_terms
@@ -173,6 +174,7 @@ def _one_way(ends: Ends, sends: bool, directed: Bools, status: Ints, on: Scale) 
     np.maximum.at(other_best, ends.nic[back], ends.value[back])
     chosen = _subset(ends, there & (few | many)[ends.nic], size)
     explained = status[chosen.partner] == SLOW
+    on = replace(on, enough=on.enough + likelihood.ONE_WAY)
     blamed = beyond_chance(levels(chosen, on.noise, WINDOWS[0], explained), chosen, explained, clear, on)
     blamed |= few_beyond_chance(chosen, few, clear, on)
     return blamed & (other_best >= FAST + on.noise.probe)
