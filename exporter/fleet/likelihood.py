@@ -28,6 +28,8 @@ CONGESTION = 0.02
 CONGESTED = -2.0
 TAIL, TAIL_WIDTH = 3.0, 0.1
 """Probes more noises than this below normal were congested; the kernel (log) that they are smoothed with."""
+STRIDE = 2
+"""Bins between two shifts that are tried."""
 AT_ONCE = 1 << 18
 """Elements of one step: little memory, however many NICs are slow."""
 ODD = 1e-3
@@ -67,9 +69,10 @@ def evidence(table: Density, value: Floats, counts: Bools, doubt: Floats) -> Flo
     standard deviation) the normal rate of each row may be wrong, for which healthy is forgiven.
     """
     size = table.log.size
-    shift = np.arange(int(-DEEPEST / table.step))
+    shift = np.arange(0, int(-DEEPEST / table.step), STRIDE)
     slower = shift * table.step
-    log = np.append(np.append(table.log, np.full(shift.size, table.log[-1])), 0.0)  # the last is for what doesn't count
+    beyond = np.full(int(shift[-1]), table.log[-1])
+    log = np.concatenate([table.log, beyond, [0.0]])  # 0: what does not count
     at = _bins(value, table.step, size)
     weight = np.zeros(value.shape[0])
     rows = max(AT_ONCE // (shift.size * max(value.shape[1], 1)), 1)

@@ -70,7 +70,7 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
     noise = Noise(sigma, 1.25 * sigma / math.sqrt(max(value[said].size / max(base.normal.size, 1), 1)))
     said[said] = tells_of_ends(value[said], through, noise)
     ends = ends_of(nics, value, said, size)
-    best = _best(ends, size)
+    best = _best(ends)
     doubt = 1.25 * sigma / np.sqrt(np.maximum(base.support, 1))[base.group]
     status, healthy_spread, on = _judge(ends, noise, best, nics.node, doubt)
     direction = np.zeros(size, np.int64)
@@ -100,11 +100,13 @@ def ends_of(nics: Nics, value: Floats, said: Bools, size: int) -> Ends:
     return Ends(start, nic[order], partner, probe, order % 2 == 0, value[probe])
 
 
-def _best(ends: Ends, size: int) -> Floats:
-    best = np.full(size, -np.inf)
+def _best(ends: Ends, which: Bools | None = None) -> Floats:
+    """The best value of each NIC, of the chosen entries."""
+    best = np.full(ends.start.size - 1, -np.inf)
     some = np.flatnonzero(np.diff(ends.start))
     if some.size:
-        best[some] = np.maximum.reduceat(ends.value, ends.start[some])
+        value = ends.value if which is None else np.where(which, ends.value, -np.inf)
+        best[some] = np.maximum.reduceat(value, ends.start[some])
     return best
 
 
@@ -162,22 +164,20 @@ def _fast_elsewhere(ends: Ends, level: Levels, suspect: Bools) -> Bools:
 def _one_way(ends: Ends, sends: bool, directed: Bools, status: Ints, on: Scale) -> Bools:
     """NICs not blamed so far that are slow in one direction, and fast in the other."""
     size, clear = status.size, status == CLEAR
-    there = (ends.sends == sends) & directed[ends.probe] & (status != SLOW)[ends.nic]
-    count, best = np.bincount(ends.nic[there], minlength=size), np.full(size, -np.inf)
-    np.maximum.at(best, ends.nic[there], ends.value[there])
-    few = (count >= 3) & (count < WINDOWS[0]) & (best < certificate(on.noise, count))
+    known = directed[ends.probe]
+    there = (ends.sends == sends) & known & (status != SLOW)[ends.nic]
+    count, best = np.bincount(ends.nic[there], minlength=size), _best(ends, there)
+    other = _best(ends, known & (ends.sends != sends)) >= FAST + on.noise.probe
+    few = (count >= 3) & (count < WINDOWS[0]) & (best < certificate(on.noise, count)) & other
     many = count >= WINDOWS[0]
-    if not (few | many).any():
+    if not few.any() and not (many & other).any():
         return few
-    back = directed[ends.probe] & (ends.sends != sends)
-    other_best = np.full(size, -np.inf)
-    np.maximum.at(other_best, ends.nic[back], ends.value[back])
     chosen = _subset(ends, there & (few | many)[ends.nic], size)
     explained = status[chosen.partner] == SLOW
     on = replace(on, enough=on.enough + likelihood.ONE_WAY)
     blamed = beyond_chance(levels(chosen, on.noise, WINDOWS[0], explained), chosen, explained, clear, on)
     blamed |= few_beyond_chance(chosen, few, clear, on)
-    return blamed & (other_best >= FAST + on.noise.probe)
+    return blamed & other
 
 
 def _subset(ends: Ends, keep: Bools, size: int) -> Ends:

@@ -39,6 +39,8 @@ def flickering(ends: Ends, blamed: Bools, leaf: Ints) -> Bools:
     them.
     """
     size = blamed.size
+    if not size or np.diff(ends.start).max() < FLICKER_PROBES:
+        return np.zeros(size, bool)
     slow = ends.value < FLICKER
     share = _share(ends, slow, np.ones(slow.size, bool), size)
     probed = np.diff(ends.start) > 0
