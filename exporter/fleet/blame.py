@@ -80,7 +80,8 @@ def few_beyond_chance(ends: Ends, candidates: Bools, clear: Bools, on: Scale) ->
     values[nic, column], counts[nic, column] = value, True
     np.maximum.at(doubt, nic, on.doubt[ends.probe[mine]])
     at = np.flatnonzero(fit)
-    found[at] = likelihood.evidence(on.density, values[at], counts[at], doubt[at]) > on.enough + likelihood.FEW
+    enough = on.enough + np.where(count[at] <= likelihood.FEW_PROBES, likelihood.FEW, 0.0)
+    found[at] = likelihood.evidence(on.density, values[at], counts[at], doubt[at]) > enough
     return found
 
 

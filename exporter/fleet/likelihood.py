@@ -88,8 +88,8 @@ def evidence(table: Density, value: Floats, counts: Bools, doubt: Floats) -> Flo
 
 ONE_WAY = 2.5
 """A NIC slow in one direction alone is a strange thing to believe, and looked for twice: asked besides, too."""
-FEW = 1.0
-"""Three probes are alike by chance more easily than eight: what is asked of them besides."""
+FEW, FEW_PROBES = 1.0, 5
+"""So many probes or fewer are alike by chance more easily than eight: what is asked of them besides."""
 
 
 def needed(nics: int) -> float:

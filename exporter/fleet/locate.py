@@ -126,6 +126,11 @@ def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints, doubt: Floats) ->
     explained = slow[ends.partner] & (level[ends.partner] < level[ends.nic])
     short = levels(ends, noise, WINDOWS[0], explained)
     long = levels(ends, noise, WINDOWS[1], explained)
+    few_low = (
+        (count < WINDOWS[0])
+        & (np.bincount(ends.nic, ends.value, size) <= FAST * count)
+        & (count > likelihood.FEW_PROBES)
+    )
     few_slow = (count > 0) & (count < WINDOWS[0]) & (best < certificate(noise, count))
     suspect = few_slow.copy()
     suspect[short.nic] |= short.slow
@@ -138,7 +143,7 @@ def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints, doubt: Floats) ->
     on = scale(ends, clear, noise, doubt)
     for one in (short, long):
         steady |= beyond_chance(one, ends, explained, clear, on) & (recent <= FAST / 2)
-    steady |= few_beyond_chance(ends, few_slow, clear, on)
+    steady |= few_beyond_chance(ends, few_slow | few_low, clear, on)
     # Rails that share a slow host are witnesses of each other.
     kin = np.bincount(node[steady], minlength=int(node.max(initial=0)) + 1)[node[short.nic]] >= KIN
     steady[short.nic] |= kin & (short.level <= FAST) & (short.z <= KIN_Z) & short.agree
