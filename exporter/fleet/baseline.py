@@ -59,8 +59,15 @@ def baseline(probes: Probes, nics: Nics, scope: Ints) -> Baseline:
 
 def _upper(value: Floats, segment: Ints, segments: int) -> Floats:
     """The best of each segment; of eight or more the second: a probe that two ends share must not set the pace."""
-    counts = np.bincount(segment, minlength=segments)
-    return segment_pick(value, segment, counts - 1 - (counts >= WINDOWS[0]))
+    if not segments:
+        return np.zeros(0)
+    counts = np.bincount(segment, minlength=segments)  # none is empty
+    ordered, start = value[stable_order(segment)], np.cumsum(counts) - counts
+    best = np.maximum.reduceat(ordered, start)
+    is_best = ordered == np.repeat(best, counts)
+    second = np.maximum.reduceat(np.where(is_best, -np.inf, ordered), start)
+    alone = np.add.reduceat(is_best, start, dtype=np.int64) == 1
+    return np.where((counts >= WINDOWS[0]) & alone, second, best)
 
 
 def segment_median(values: Floats, segment: Ints, segments: int) -> Floats:

@@ -39,8 +39,10 @@ class Scale:
 
 def scale(ends: Ends, clear: Bools, noise: Noise, doubt: Floats) -> Scale:
     """The scale of a fleet in which the NICs where `clear` are cleared; `doubt` is by probe."""
-    of_late = np.arange(ends.nic.size) >= ends.start[ends.nic + 1] - WINDOWS[0]  # one that was slow has a past
-    healthy = ends.value[of_late & clear[ends.nic] & clear[ends.partner]]
+    chosen = clear[ends.nic] & clear[ends.partner]
+    if np.diff(ends.start).max(initial=0) > WINDOWS[0]:  # one that was slow has a past
+        chosen &= np.arange(ends.nic.size) >= ends.start[ends.nic + 1] - WINDOWS[0]
+    healthy = ends.value[chosen]
     density = likelihood.density(healthy, noise.probe)
     return Scale(noise, healthy, density, doubt, likelihood.needed(clear.size))
 

@@ -95,8 +95,8 @@ def levels(ends: Ends, noise: Noise, window: int, ignore: Bools) -> Levels:
     entry = (ends.start[nic + 1][:, None] - window) + np.arange(window)
     value = np.where(ignore[entry], -np.inf, ends.value[entry])
     usable = (~ignore[entry]).sum(axis=1)
-    ranked = -np.sort(-value, axis=1)
-    reference = np.take_along_axis(ranked, order_statistic(usable)[:, None], axis=1)
+    ranked = np.sort(value, axis=1)
+    reference = np.take_along_axis(ranked, window - 1 - order_statistic(usable)[:, None], axis=1)
     width = agreement(noise)
     used = (value >= reference - width) & np.isfinite(value)
     kept = used.sum(axis=1)
@@ -110,7 +110,7 @@ def levels(ends: Ends, noise: Noise, window: int, ignore: Bools) -> Levels:
     spread = np.hypot(spread, noise.normal)
     level = level - middle
     z = np.where(known, level / spread, 0.0)
-    slow = known & (level <= FAST) & (z <= -z_gate(nic.size)) & (ranked[:, 0] < FASTEST * noise.probe)
+    slow = known & (level <= FAST) & (z <= -z_gate(nic.size)) & (ranked[:, -1] < FASTEST * noise.probe)
     agree = (kept >= AGREEING * usable) & (usable >= MIN_USABLE)
     return Levels(nic, level, z, slow, agree, usable, used, entry)
 

@@ -74,8 +74,13 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
     doubt = 1.25 * sigma / np.sqrt(np.maximum(base.support, 1))[base.group]
     status, healthy_spread, on = _judge(ends, noise, best, nics.node, doubt)
     direction = np.zeros(size, np.int64)
-    for way, sends in ((TRANSMIT, True), (RECEIVE, False)):
-        one_way = _one_way(ends, sends, ~probes.both, status, on)
+    directed = ~probes.both[ends.probe]
+    best_sent, best_received = _best(ends, directed & ends.sends), _best(ends, directed & ~ends.sends)
+    for way, which, bests in (
+        (TRANSMIT, directed & ends.sends, (best_sent, best_received)),
+        (RECEIVE, directed & ~ends.sends, (best_received, best_sent)),
+    ):
+        one_way = _one_way(ends, which, bests, status, on)
         status[one_way], direction[one_way] = SLOW, way
     flicker = (status == CLEAR) & flickering(ends, status == SLOW, leaf)
     status[flicker] = INTERMITTENT
@@ -166,23 +171,26 @@ def _fast_elsewhere(ends: Ends, level: Levels, suspect: Bools) -> Bools:
     return best >= FAST
 
 
-def _one_way(ends: Ends, sends: bool, directed: Bools, status: Ints, on: Scale) -> Bools:
-    """NICs not blamed so far that are slow in one direction, and fast in the other."""
-    size, clear = status.size, status == CLEAR
-    known = directed[ends.probe]
-    there = (ends.sends == sends) & known & (status != SLOW)[ends.nic]
-    count, best = np.bincount(ends.nic[there], minlength=size), _best(ends, there)
-    other = _best(ends, known & (ends.sends != sends)) >= FAST + on.noise.probe
-    few = (count >= 3) & (count < WINDOWS[0]) & (best < certificate(on.noise, count)) & other
-    many = count >= WINDOWS[0]
-    if not few.any() and not (many & other).any():
+def _one_way(ends: Ends, which: Bools, bests: tuple[Floats, Floats], status: Ints, on: Scale) -> Bools:
+    """NICs not blamed so far that are slow in one direction (the entries `which`), and fast in the other.
+
+    `bests` are the best values of each NIC, in this direction and in the other.
+    """
+    best, best_back = bests
+    size, clear, free = status.size, status == CLEAR, status != SLOW
+    count = np.bincount(ends.nic, which, size).astype(np.int64)
+    back = free & (best_back >= FAST + on.noise.probe)
+    few: Bools = back & (count >= 3) & (count < WINDOWS[0]) & (best < certificate(on.noise, count))
+    many = free & (count >= WINDOWS[0])
+    if not few.any() and not (many & back).any():
         return few
-    chosen = _subset(ends, there & (few | many)[ends.nic], size)
+    chosen = _subset(ends, which & (few | many)[ends.nic], size)
     explained = status[chosen.partner] == SLOW
     on = replace(on, enough=on.enough + likelihood.ONE_WAY)
     blamed = beyond_chance(levels(chosen, on.noise, WINDOWS[0], explained), chosen, explained, clear, on)
     blamed |= few_beyond_chance(chosen, few, clear, on)
-    return blamed & other
+    found: Bools = blamed & back
+    return found
 
 
 def _subset(ends: Ends, keep: Bools, size: int) -> Ends:
