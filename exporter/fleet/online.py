@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from exporter.fleet import alike
 from exporter.fleet.leafterm import leaf_terms
 from exporter.fleet.levels import FAST, FLOOR, Noise, upper_sigma
 from exporter.fleet.locate import tells_of_ends
@@ -60,7 +61,8 @@ class State:
     `score` is the CUSUM; `level` the mean log loss since it left 0, over `level_probes`; `blamed_since` and
     `calm_since` in seconds; `cleared_at` when the last blame ended; `returned` whether it came back within a
     day; `normal` (scope, rail) is log of the normal rate, from `learnt` rounds; `sigma` the noise of a probe;
-    `past` the cross-leaf probes of the last rounds as (first NIC, second NIC, value) arrays.
+    `past` the cross-leaf probes of the last rounds as (first NIC, second NIC, value) arrays; `alike` how much the slow
+    probes of a NIC repeat each other.
     """
 
     rail: Ints
@@ -78,6 +80,7 @@ class State:
     learnt: Ints
     sigma: float
     past: tuple[tuple[Ints, Ints, Floats], ...]
+    alike: alike.Alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ def start(rail: Ints, leaf: Ints) -> State:
         np.zeros(normal.shape, np.int64),
         0.0,
         (),
+        alike.start(size),
     )
 
 
@@ -133,6 +137,8 @@ def step(state: State, probes: Round) -> tuple[State, tuple[Verdict, ...]]:
     said = np.isfinite(value) & (state.learnt[scope, state.rail[probes.src]] >= YOUNG)
     src, dst, value = probes.src[said], probes.dst[said], value[said]
     tells, state = _past_leaves(state, src, dst, value)
+    if value.size >= MIN_ROUND:  # a suspect's few are slow more often
+        state = replace(state, alike=alike.learn(state.alike, value, state.sigma))
     src, dst, value = src[tells], dst[tells], value[tells]
     for layer in _layers(src, dst, state.rail.size):
         state = _score(state, src[layer], dst[layer], value[layer])
@@ -202,7 +208,8 @@ def _layers(src: Ints, dst: Ints, size: int) -> list[Ints]:
 def _score(state: State, src: Ints, dst: Ints, value: Floats) -> State:
     """The CUSUM step: at most 2 up, at most 4 down; nothing where a worse partner explains the slow probe."""
     score, level, level_probes = state.score.copy(), state.level.copy(), state.level_probes.copy()
-    seen = state.probes.copy()
+    seen, likeness = state.probes.copy(), state.alike
+    cross = _scope(state, src, dst) == CROSS
     drift = np.clip(-value / state.sigma, -3.0, 3.0) - 1.0
     for mine, other in ((src, dst), (dst, src)):
         # A fast probe can't be had from a NIC that lost this much: it outweighs two slow ones.
@@ -210,13 +217,15 @@ def _score(state: State, src: Ints, dst: Ints, value: Floats) -> State:
         change = np.where(certain, -4.0, drift)
         explained = (drift > 0) & (state.score[other] > state.score[mine]) & (state.score[other] >= WORSE)
         score[mine] = np.where(explained, state.score[mine], np.clip(state.score[mine] + change, 0.0, HIGHEST))
+        likeness = alike.weigh(likeness, alike.Seen(mine, value, cross, explained), state.sigma)
+        score[mine] = np.where(likeness.weight[mine] >= alike.SURE, np.maximum(score[mine], CONFIRM), score[mine])
         fresh = score[mine] <= 0
         count = np.where(fresh, 0, level_probes[mine] + ~explained)
         towards = np.where(explained, 0.0, (value - level[mine]) / np.maximum(count, 1))
         level[mine] = np.where(fresh, 0.0, level[mine] + towards)
         level_probes[mine] = count
         seen[mine] += 1
-    return replace(state, score=score, level=level, level_probes=level_probes, probes=seen)
+    return replace(state, score=score, level=level, level_probes=level_probes, probes=seen, alike=likeness)
 
 
 def _hold(state: State, now: float, struck: Bools) -> State:
