@@ -11,7 +11,6 @@ import numpy as np
 from exporter.fleet import likelihood
 from exporter.fleet.baseline import segment_pick
 from exporter.fleet.levels import FAST, WINDOWS, Ends, Levels, Noise, agreement
-from exporter.fleet.patterns import chance_of
 from exporter.fleet.probes import Bools, Floats, Ints
 
 CANDIDATE_Z = -3.0
@@ -20,6 +19,8 @@ CHANCE = 0.01
 """Where little is known, a blame must be less likely than this to happen anywhere in the fleet by congestion."""
 LITTLE = 64
 """Ends of healthy probes below which nothing is known of congestion: half a dozen measurements by hand."""
+USUAL = 0.02
+"""Share of slow probes that is never surprising, in the best of fleets."""
 FAR = math.log(0.85)
 """Then only a loss far beyond noise is believed."""
 
@@ -95,6 +96,12 @@ def _far_and_alike(nic: Ints, value: Floats, on: Scale, size: int) -> Bools:
     # Half of them may be slower still, by congestion; the other half must agree with the best.
     alike = (count > 0) & (best <= FAR) & (best - middle <= agreement(on.noise))
     return alike & (chance_of(on.healthy, best) ** count * size < CHANCE)
+
+
+def chance_of(healthy: Floats, level: Floats) -> Floats:
+    """How often a probe between cleared ends is as slow as `level`; never taken below USUAL."""
+    slower = np.searchsorted(np.sort(healthy), level, side="right")
+    return np.maximum((slower + 1) / (healthy.size + 1 / USUAL), USUAL)
 
 
 def _partners(level: Levels, ends: Ends, clear: Bools) -> Ints:

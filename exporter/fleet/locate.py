@@ -24,7 +24,8 @@ from exporter.fleet.levels import (
     upper_sigma,
     z_gate,
 )
-from exporter.fleet.patterns import PairPaths, flickering, pair_paths
+from exporter.fleet.pair_paths import PairPaths, pair_paths
+from exporter.fleet.patterns import flickering
 from exporter.fleet.probes import CROSS, INTRA, Bools, Floats, Ints, Nics, Probes, interleave, stable_order
 
 UNDETERMINED, CLEAR, SLOW, INTERMITTENT = 0, 1, 2, 3
@@ -84,7 +85,7 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
         status[one_way], direction[one_way] = SLOW, way
     flicker = (status == CLEAR) & flickering(ends, status == SLOW, leaf)
     status[flicker] = INTERMITTENT
-    pairs = pair_paths(nics, value, said, status == CLEAR, noise)
+    pairs = pair_paths(nics, value, said, status == CLEAR, on)
     resolution = 1 - math.exp(min(FAST, -z_gate(size) * max(sigma / math.sqrt(WINDOWS[0] - 1), healthy_spread)))
     return Estimate(status, direction, best, ends, value, scope, base, terms, pairs, noise, resolution)
 

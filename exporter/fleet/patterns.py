@@ -1,13 +1,12 @@
-"""Faults that no steady level shows: a NIC slow now and then, and a pair slow between two good ends."""
+"""A fault that no steady level shows: a NIC slow now and then."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from exporter.fleet.baseline import segment_median
-from exporter.fleet.levels import FAST, Ends, Noise, agreement
-from exporter.fleet.probes import Bools, Floats, Ints, Nics
+from exporter.fleet.levels import Ends
+from exporter.fleet.probes import Bools, Floats, Ints
 
 FLICKER = math.log(0.85)
 FLICKER_PROBES = 24
@@ -15,23 +14,6 @@ FLICKER_SHARE = 0.15
 FLICKER_CHANCE = 1e-7
 USUAL = 0.02
 """Share of slow probes that is never surprising, in the best of fleets."""
-PAIR_CHANCE = 0.002
-
-
-@dataclass(frozen=True, slots=True)
-class PairPaths:
-    """Pairs of cleared NICs that are slow with each other every time: NICs, level (log), number of probes."""
-
-    first: Ints
-    second: Ints
-    level: Floats
-    probes: Ints
-
-
-def chance_of(healthy: Floats, level: Floats) -> Floats:
-    """How often a probe between cleared ends is as slow as `level`; never taken below USUAL."""
-    slower = np.searchsorted(np.sort(healthy), level, side="right")
-    return np.maximum((slower + 1) / (healthy.size + 1 / USUAL), USUAL)
 
 
 def flickering(ends: Ends, blamed: Bools, leaf: Ints) -> Bools:
@@ -69,29 +51,3 @@ def flickering(ends: Ends, blamed: Bools, leaf: Ints) -> Bools:
 def _share(ends: Ends, slow: Bools, keep: Bools, size: int) -> Floats:
     total = np.bincount(ends.nic[keep], minlength=size)
     return np.bincount(ends.nic[keep & slow], minlength=size) / np.maximum(total, 1)
-
-
-def pair_paths(nics: Nics, value: Floats, said: Bools, clear: Bools, noise: Noise) -> PairPaths:
-    """Pairs probed twice or more, slow every time and alike, both ends cleared, and not by chance."""
-    fair = said & clear[nics.src] & clear[nics.dst]
-    rows_fair = int(fair.sum())  # at least as many as there are pairs
-    low, high = np.minimum(nics.src, nics.dst), np.maximum(nics.src, nics.dst)
-    key = low * clear.size + high
-    slow = np.flatnonzero(fair & (value < FAST))
-    unique, repeats = np.unique(key[slow], return_counts=True)
-    unique = unique[repeats >= 2]  # once is congestion
-    if not unique.size:
-        none = np.zeros(0, np.int64)
-        return PairPaths(none, none, np.zeros(0), none)
-    rows = np.flatnonzero(fair)
-    rows = rows[np.isin(key[rows], unique)]
-    group = np.searchsorted(unique, key[rows])
-    count = np.bincount(group, minlength=unique.size)
-    best, worst = np.full(unique.size, -np.inf), np.full(unique.size, np.inf)
-    np.maximum.at(best, group, value[rows])
-    np.minimum.at(worst, group, value[rows])
-    chance = chance_of(value[fair], best) ** count * rows_fair
-    found = (best < np.minimum(FAST, -3 * noise.probe / np.sqrt(np.maximum(count, 1)))) & (chance < PAIR_CHANCE)
-    found &= best - worst <= 2 * agreement(noise)
-    level = segment_median(value[rows], group, unique.size)
-    return PairPaths(unique[found] // clear.size, unique[found] % clear.size, level[found], count[found])
