@@ -10,6 +10,8 @@ from bench.fleet.simulate import Faults, Fleet, Pairs, State, build, matching, m
 from exporter.fleet.online import Round, Verdict, start, step
 
 MINUTE = 60.0
+ENOUGH = 6
+"""Scheduled probes within which a fault should be named."""
 EXTRA = 8
 """Probes a suspect is given at once."""
 
@@ -18,8 +20,8 @@ EXTRA = 8
 class Followed:
     """`delays` in scheduled probes of the NIC, `probes` all of them (the suspect's extra ones too), of those found.
 
-    `bad` counts the faults that were probed, `false` the blames of healthy NICs among `healthy` scheduled NIC-probes;
-    `extra` is the share of probes added; `seconds` of CPU a round.
+    `bad` counts the faults found and those that got ENOUGH scheduled probes, `false` the blames of healthy NICs among
+    `healthy` scheduled NIC-probes; `extra` is the share of probes added; `seconds` of CPU a round.
     """
 
     delays: NDArray[np.int64]
@@ -80,7 +82,8 @@ def follow(fleet: Fleet, rounds: int, onset: int, seed: int, crowded: float = 0.
                 else:
                     false.add((verdict.nic, verdict.since))
     delays = np.array(list(found.values()), np.int64).reshape(-1, 2)
-    reached = int((bad & (scheduled > 0)).sum())
+    scheduled[list(found)] = ENOUGH
+    reached = int((bad & (scheduled >= ENOUGH)).sum())
     return Followed(delays[:, 0], delays[:, 1], reached, len(false), healthy, extra / max(each, 1), spent / rounds)
 
 

@@ -136,9 +136,11 @@ def step(state: State, probes: Round) -> tuple[State, tuple[Verdict, ...]]:
     value = np.log(probes.rate) - state.normal[scope, state.rail[probes.src]]
     said = np.isfinite(value) & (state.learnt[scope, state.rail[probes.src]] >= YOUNG)
     src, dst, value = probes.src[said], probes.dst[said], value[said]
-    tells, state = _past_leaves(state, src, dst, value)
-    if value.size >= MIN_ROUND:  # a suspect's few are slow more often
-        state = replace(state, alike=alike.learn(state.alike, value, state.sigma))
+    calm = (state.score[src] < SUSPECT) & (state.score[dst] < SUSPECT)  # not a suspect's, which are slow more often
+    scheduled = int(calm.sum()) >= MIN_ROUND
+    tells, state = _past_leaves(state, (src, dst, value), scheduled)
+    if scheduled:
+        state = replace(state, alike=alike.learn(state.alike, value[calm], state.sigma))
     src, dst, value = src[tells], dst[tells], value[tells]
     for layer in _layers(src, dst, state.rail.size):
         state = _score(state, src[layer], dst[layer], value[layer])
@@ -179,14 +181,15 @@ def _learn(state: State, probes: Round, scope: Ints) -> State:
     return replace(state, normal=normal, learnt=learnt, sigma=max(sigma, FLOOR))
 
 
-def _past_leaves(state: State, src: Ints, dst: Ints, value: Floats) -> tuple[Bools, State]:
-    """Which probes show more than what their leaves' uplinks took lately. A suspect's few are not remembered."""
+def _past_leaves(state: State, probes: tuple[Ints, Ints, Floats], scheduled: bool) -> tuple[Bools, State]:
+    """Which probes show more than what their leaves' uplinks took lately; those of a scheduled round are remembered."""
+    src, dst, value = probes
     if not (_scope(state, src, dst) == CROSS).any():
         return np.ones(value.size, bool), state
-    rounds = (*state.past, (src, dst, value))[-MEMORY:]
+    rounds = (*state.past, probes)[-MEMORY:]
     all_src, all_dst, all_value = (np.concatenate(parts) for parts in zip(*rounds, strict=True))
     _, through = leaf_terms(state.leaf, state.rail, all_src, all_dst, all_value)
-    past = rounds if value.size >= MIN_ROUND else state.past
+    past = rounds if scheduled else state.past
     tells = tells_of_ends(value, through[through.size - value.size :], Noise(state.sigma, 0.0))
     return tells, replace(state, past=past)
 
