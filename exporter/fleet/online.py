@@ -31,6 +31,10 @@ YOUNG = 8
 """Probes a NIC needs before normal is learnt from it; rounds that must have said what is normal before one is
 judged.
 """
+UPPER = 1.13
+"""How far above the median, in noises, the upper one of two middle values is: this over how many values there are."""
+SETTLED = YOUNG // 2
+"""Rounds after which normal is good enough to say what the noise is."""
 MIN_ROUND = 8
 """Fewer probes than this at once (a suspect's) say nothing of the noise."""
 FIRST_SIGMA = 0.05
@@ -170,14 +174,18 @@ def _learn(state: State, probes: Round, scope: Ints) -> State:
         if not chosen.any():
             continue
         typical = float(np.quantile(log_rate[chosen], 0.5, method="higher"))
+        if chosen.sum() % 2 == 0:  # the upper of two middle ones, so that congestion can't be it: a little high
+            typical -= UPPER / int(chosen.sum()) * (state.sigma or FIRST_SIGMA)
         old = typical if np.isnan(normal[at]) else float(normal[at])
         learnt[at] += 1
         normal[at] = old + max(LEARN, 1 / learnt[at]) * (typical - old)
     deviation = log_rate - normal[scope, rail]
-    if probes.rate.size < MIN_ROUND or not np.isfinite(deviation).all():
+    settled = learnt[scope, rail] >= SETTLED
+    if settled.sum() < MIN_ROUND or not np.isfinite(deviation).all():
         return replace(state, normal=normal, learnt=learnt, sigma=state.sigma or FIRST_SIGMA)
-    seen = upper_sigma(deviation)
-    sigma = state.sigma + (0.1 * (seen - state.sigma) if state.sigma else seen)
+    seen = upper_sigma(deviation[settled])
+    rounds = int(learnt[scope, rail].max()) - SETTLED + 1
+    sigma = state.sigma + max(0.1, 1 / rounds) * (seen - state.sigma)
     return replace(state, normal=normal, learnt=learnt, sigma=max(sigma, FLOOR))
 
 
