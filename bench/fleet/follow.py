@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.fleet.simulate import Faults, Fleet, Pairs, State, build, matching, measure
-from exporter.fleet.online import Round, Verdict, start, step
+from exporter.fleet.online import step
+from exporter.fleet.online_state import Round, Verdict, start
 
 MINUTE = 60.0
 ENOUGH = 6
@@ -31,6 +32,20 @@ class Followed:
     healthy: int
     extra: float
     seconds: float
+
+    def __add__(self, other: "Followed") -> "Followed":
+        """Two runs as one; the shares are their mean, weighed by probes."""
+        healthy = max(self.healthy + other.healthy, 1)
+        mine, theirs = self.healthy / healthy, other.healthy / healthy
+        return Followed(
+            np.concatenate([self.delays, other.delays]),
+            np.concatenate([self.probes, other.probes]),
+            self.bad + other.bad,
+            self.false + other.false,
+            self.healthy + other.healthy,
+            self.extra * mine + other.extra * theirs,
+            self.seconds * mine + other.seconds * theirs,
+        )
 
 
 def follow(fleet: Fleet, rounds: int, onset: int, seed: int, crowded: float = 0.0) -> Followed:

@@ -114,25 +114,35 @@ def online(pool: Executor, base: int, share: float) -> Iterator[str]:
     """Lines of the online table."""
     yield from _head(*ONLINE)
     long = max(int(320 * share), 40)
+    healthy = Fleet(4)
     rows = (
-        ("n=4, loss 30 %", (faulty(4, 0.05), 60, 30), 0.0),
-        ("n=64, loss 30 %", (faulty(64), 60, 30), 0.0),
-        ("n=512, loss 30 %", (faulty(512), 60, 30), 0.0),
-        ("n=4096, loss 30 %", (faulty(4096, 0.01), 50, 30), 0.0),
-        ("n=512, loss 30 %, 10 % congestion", (faulty(512, congestion=0.1), 60, 30), 0.0),
-        ("n=512, loss 10-20 %", (faulty(512, loss=(0.1, 0.2)), 80, 30), 0.0),
-        ("n=512, loss 30 %, 10 % of probes missing", (replace(faulty(512), missing=0.1), 60, 30), 0.0),
-        ("n=512, loss 30 %, 20 % of nodes free", (replace(faulty(512), free=0.2), 200, 100), 0.0),
-        ("n=512, loss 30 %, 5 % of nodes free", (replace(faulty(512), free=0.05), 800, 400), 0.0),
-        ("n=512, 10 % congestion and crowded leaves, nothing bad", (replace(CROWDED, nodes=512), long, long), 0.05),
-        ("n=512, the same, 20 % of nodes free", (replace(CROWDED, nodes=512, free=0.2), long, long), 0.05),
-        ("n=4096, nothing bad", (Fleet(4096), long, long), 0.0),
+        ("n=4, loss 30 %", faulty(4, 0.05), (60, 30), 20),
+        ("n=64, loss 30 %", faulty(64), (60, 30), 5),
+        ("n=512, loss 30 %", faulty(512), (60, 30), 1),
+        ("n=4096, loss 30 %", faulty(4096, 0.01), (50, 30), 1),
+        ("n=512, loss 30 %, 10 % congestion", faulty(512, congestion=0.1), (60, 30), 1),
+        ("n=512, loss 10-20 %", faulty(512, loss=(0.1, 0.2)), (80, 30), 1),
+        ("n=512, loss 30 %, 10 % of probes missing", replace(faulty(512), missing=0.1), (60, 30), 1),
+        ("n=512, loss 30 %, 20 % of nodes free", replace(faulty(512), free=0.2), (200, 100), 1),
+        ("n=512, loss 30 %, 5 % of nodes free", replace(faulty(512), free=0.05), (800, 400), 1),
+        ("n=4, nothing bad", healthy, (100, 100), 100),
+        ("n=4, 10 % congestion, nothing bad", CROWDED, (100, 100), 50),
+        ("n=16, nothing bad", replace(healthy, nodes=16), (100, 100), 40),
+        ("n=512, 10 % congestion and crowded leaves, nothing bad", replace(CROWDED, nodes=512), (long, long), 1),
+        ("n=512, the same, 20 % of nodes free", replace(CROWDED, nodes=512, free=0.2), (long, long), 1),
+        ("n=4096, nothing bad", Fleet(4096), (long, long), 1),
     )
-    names, plans, crowded = zip(*rows, strict=True)
-    fleets, rounds, onsets = zip(*plans, strict=True)
-    seeds = range(base, base + len(rows))
-    for name, seen in zip(names, pool.map(follow, fleets, rounds, onsets, seeds, crowded), strict=True):
-        yield _online_row(name, seen)
+    for number, (name, fleet, (rounds, onset), seeds) in enumerate(rows):
+        first = base + 100 * number
+        some = range(first, first + max(int(seeds * share), 1))
+        crowded = (
+            0.05 if fleet.nodes == 512 and fleet.congestion == CROWDED.congestion and not fleet.faults.nic else 0.0
+        )
+        seen = list(pool.map(follow, repeat(fleet), repeat(rounds), repeat(onset), some, repeat(crowded)))
+        total = seen[0]
+        for one in seen[1:]:
+            total += one
+        yield _online_row(name, total)
 
 
 def _online_row(name: str, seen: Followed) -> str:
@@ -154,7 +164,7 @@ def main() -> None:
     args = parser.parse_args()
     base, share = TUNING if args.tuning else JUDGING, 0.1 if args.quick else 1.0
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for line in chain(batch(pool, base, share), [""], online(pool, base + 5_000, share)):
+        for line in chain(batch(pool, base, share), [""], online(pool, base + 15_000, share)):
             print(line, flush=True)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"\npeak memory of one process: {peak:.0f} MiB")
