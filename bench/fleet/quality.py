@@ -129,7 +129,7 @@ def online(pool: Executor, base: int, share: float) -> Iterator[str]:
         ("n=4, 10 % congestion, nothing bad", CROWDED, (100, 100), 50),
         ("n=16, nothing bad", replace(healthy, nodes=16), (100, 100), 40),
         ("n=512, 10 % congestion and crowded leaves, nothing bad", replace(CROWDED, nodes=512), (long, long), 1),
-        ("n=512, the same, 20 % of nodes free", replace(CROWDED, nodes=512, free=0.2), (long, long), 1),
+        ("n=512, the same crowded leaves, 20 % of nodes free", replace(CROWDED, nodes=512, free=0.2), (long, long), 1),
         ("n=4096, nothing bad", Fleet(4096), (long, long), 1),
     )
     for number, (name, fleet, (rounds, onset), seeds) in enumerate(rows):
