@@ -22,7 +22,6 @@ from exporter.fleet.levels import (
     Noise,
     levels,
     upper_sigma,
-    z_gate,
 )
 from exporter.fleet.pair_paths import PairPaths, pair_paths
 from exporter.fleet.patterns import flickering
@@ -86,7 +85,9 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
     flicker = (status == CLEAR) & flickering(ends, status == SLOW, leaf)
     status[flicker] = INTERMITTENT
     pairs = pair_paths(nics, value, said, status == CLEAR, on)
-    resolution = 1 - math.exp(min(FAST, -z_gate(size) * max(sigma / math.sqrt(WINDOWS[0] - 1), healthy_spread)))
+    # Of normal noise, evidence is half of the square of how many spreads a level is off.
+    spread = max(sigma / math.sqrt(WINDOWS[0] - 1), healthy_spread)
+    resolution = 1 - math.exp(min(FAST, -math.sqrt(2 * on.enough) * spread))
     return Estimate(status, direction, best, ends, value, scope, base, terms, pairs, noise, resolution)
 
 
