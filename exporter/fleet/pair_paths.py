@@ -43,7 +43,8 @@ def pair_paths(nics: Nics, value: Floats, said: Bools, clear: Bools, on: Scale) 
     if not unique.size:
         none = np.zeros(0, np.int64)
         return PairPaths(none, none, np.zeros(0), none)
-    pairs = np.unique(key[fair]).size
+    ordered = np.sort(key[fair])  # several times faster than np.unique
+    pairs = 1 + int((ordered[1:] != ordered[:-1]).sum())
     rows = np.flatnonzero(fair)
     rows = rows[np.isin(key[rows], unique)]
     group = np.searchsorted(unique, key[rows])
