@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ RUNBOOK_URL = "https://github.com/eastwest-exporter/eastwest-exporter/blob/main/
 Rule = dict[str, Any]
 
 
+@cache
 def rules() -> list[Rule]:
     groups = yaml.safe_load(RULES.read_text())["groups"]
     return [rule for group in groups for rule in group["rules"]]
@@ -29,6 +31,7 @@ def recorded() -> set[str]:
     return {rule["record"] for rule in rules() if "record" in rule}
 
 
+@cache
 def unit_tests() -> list[dict[str, Any]]:
     return [
         case for path in sorted((DEPLOY / "tests").glob("*.yml")) for case in yaml.safe_load(path.read_text())["tests"]
