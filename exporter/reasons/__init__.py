@@ -7,4 +7,6 @@ from exporter.reasons.gpus import GPUS
 from exporter.reasons.ports import PORTS
 from exporter.reasons.traffic import TRAFFIC
 
+__all__ = ["GPUS", "PORTS", "REASONS", "TRAFFIC", "Reason"]
+
 REASONS: Mapping[str, Reason] = {reason.name: reason for reason in (*PORTS, *TRAFFIC, *GPUS)}
