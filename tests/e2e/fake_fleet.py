@@ -1,6 +1,6 @@
 """Four nodes that serve text like a daemon's, whose faults a test chooses.
 
-What a node says is made by one function, `exposition`: a golden file and the findings that the daemon would raise.
+What a node says is made by one function, `exposition`, from the golden file of a scenario: what a real daemon says.
 """
 
 import re
@@ -13,51 +13,37 @@ from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-HEALTHY = (Path(__file__).parents[1] / "golden/healthy.prom").read_text()
+GOLDEN = Path(__file__).parents[1] / "golden"
 NODES = ("gpu-1", "gpu-2", "gpu-3", "gpu-4")
-DEVICE, PORT = "mlx5_5", 'device="mlx5_5",port="1"'
-"""The port that faults befall: rail 3, and its leaf is leaf-3."""
-_MADE_HERE = ("eastwest_finding", "eastwest_node_health", "eastwest_port_ever_up", "eastwest_check_last_run_timestamp")
+DEVICE = "mlx5_6"
+"""The device whose port is down in the scenario `port-down`: rail 4, and here its leaf is leaf-4."""
+_TIMES = re.compile(r"^(eastwest_check_last_run_timestamp_seconds\{.*\}) .*$", re.MULTILINE)
 
 
 class Fault(Enum):
-    """What is wrong with a node."""
+    """What is wrong with a node: a scenario, whose golden file is what its daemon says."""
 
-    NONE = "nothing"
-    NIC_GONE = "the NIC is not listed any more"
-    PORT_DOWN = "its port is down"
+    NONE = "healthy"
+    PORT_DOWN = "port-down"
+    ALL_PORTS_DOWN = "leaf-down"
+    NIC_GONE = "a port that was there is not listed any more, which no scenario has"
 
 
 def exposition(node: str, fault: Fault, now: float) -> str:
-    """What the daemon of `node` says: all that the golden file has, on leaves, and the verdict."""
-    lines = [line for line in HEALTHY.splitlines() if not line.startswith("#") and not line.startswith(_MADE_HERE)]
-    text = "\n".join(lines).replace('node="simulated"', f'node="{node}"')
+    """What the daemon of `node` says, with leaves: each rail has one, as where networks are optimised for rails."""
+    scenario = Fault.NONE if fault is Fault.NIC_GONE else fault
+    text = (GOLDEN / f"{scenario.value}.prom").read_text().replace('node="simulated"', f'node="{node}"')
+    text = _TIMES.sub(rf"\1 {now:.3f}", text)
     rails = dict(re.findall(r'eastwest_port_up{device="(\w+)",port="1",role="compute",rail="(\d)"}', text))
     for device, rail in rails.items():
         text = re.sub(rf'(eastwest_port_info{{device="{device}",.*leaf=")"', rf'\1leaf-{rail}"', text)
-    said = [
-        *text.splitlines(),
-        *(f'eastwest_port_ever_up{{device="{device}",port="1"}} 1' for device in rails),
-        f'eastwest_check_last_run_timestamp_seconds{{check="infiniband"}} {now:.3f}',
-    ]
-    if fault is Fault.NIC_GONE:
-        said = [line for line in said if PORT not in line and f'device="{DEVICE}"' not in line]
-    elif fault is Fault.PORT_DOWN:
-        said = [
-            re.sub(r" \S+$", " 0", line) if line.startswith("eastwest_port_up{" + PORT) else line
-            for line in said
-            if not line.startswith("eastwest_port_rate_bytes_per_second{" + PORT)
-        ]
-    reason = {Fault.NIC_GONE: "port_missing", Fault.PORT_DOWN: "port_down"}.get(fault)
-    status = "critical" if reason else "ok"
-    said += [
-        f'eastwest_node_health{{status="{name}"}} {int(name == status)}'
-        for name in ("ok", "degraded", "critical", "unknown")
-    ]
-    if reason:
-        labels = f'check="infiniband",subject="{DEVICE}/1",severity="critical",reason="{reason}"'
-        said.append(f"eastwest_finding{{{labels}}} 1")
-    return "\n".join(said) + "\n"
+    return _without_its_nic(text) if fault is Fault.NIC_GONE else text
+
+
+def _without_its_nic(text: str) -> str:
+    kept = [line for line in text.splitlines() if f'device="{DEVICE}"' not in line]
+    labels = f'check="infiniband",subject="{DEVICE}/1",severity="critical",reason="port_missing"'
+    return "\n".join([*kept, f"eastwest_finding{{{labels}}} 1", ""])
 
 
 @dataclass

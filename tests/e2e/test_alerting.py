@@ -17,14 +17,18 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed"),
     pytest.mark.skipif(ALERTMANAGER is None, reason="prometheus-alertmanager is not installed"),
 ]
-QUIET = 8.0
-"""Seconds in which nothing further may come: twice the `for` of a page, and several rounds of Alertmanager."""
+QUIET = 6.0
+"""Seconds in which nothing further may come: longer than the `for` of a page, and several rounds of Alertmanager."""
 
 
 def names(got: Sequence[Message]) -> list[tuple[str, str, str]]:
     """Receiver, alert and what it is about, of each message that says something is wrong."""
     return [
-        (message["path"], labels["alertname"], labels.get("subject") or labels.get("leaf") or "")
+        (
+            message["path"],
+            labels["alertname"],
+            labels.get("subject") or labels.get("leaf") or labels.get("driver") or "",
+        )
         for message in got
         if message["status"] == "firing"
         for labels in [message["commonLabels"]]
@@ -55,10 +59,16 @@ def stays(what: Callable[[], object], seconds: float) -> None:
     ("faults", "expected", "nodes"),
     [
         pytest.param(
-            {"gpu-2": Fault.NIC_GONE}, ("/pager", "EastwestPortMissing", "mlx5_5/1"), {"gpu-2"}, id="one dead NIC"
+            {"gpu-2": Fault.NIC_GONE}, ("/pager", "EastwestPortMissing", "mlx5_6/1"), {"gpu-2"}, id="one dead NIC"
         ),
         pytest.param(
-            dict.fromkeys(NODES, Fault.PORT_DOWN), ("/pager", "EastwestManyNodes", "leaf-3"), {None}, id="a whole leaf"
+            dict.fromkeys(NODES, Fault.PORT_DOWN), ("/pager", "EastwestManyNodes", "leaf-4"), {None}, id="a whole leaf"
+        ),
+        pytest.param(
+            dict.fromkeys(NODES, Fault.ALL_PORTS_DOWN),
+            ("/pager", "EastwestManyNodes", "mlx5_core"),
+            {None},
+            id="every leaf",
         ),
     ],
 )
