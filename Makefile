@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test install dev check fmt golden docs e2e bench lock clean
+.PHONY: help demo test install dev check fmt golden docs e2e bench dashboards lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ golden: dev ## rewrite the golden files and generated docs; then read the diff
 	$(BIN)/eastwest catalogue > docs/metrics.md
 	$(BIN)/eastwest config reference > docs/configuration.md
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/test_golden.py
+
+dashboards: dev ## write grafana/dashboards/*.json from their builder
+	$(BIN)/python -m grafana.build
 
 e2e: dev ## the real process beside a real Prometheus, promtool, node_exporter
 	$(BIN)/pytest -q -m e2e
