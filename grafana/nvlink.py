@@ -37,7 +37,7 @@ def missing(scope: str) -> str:
     """NVLinks that a GPU should have and has not; all of them where the GPU is lost."""
     links = {state: sel("nvlink_links", scope, f'state="{state}"') for state in ("expected", "active")}
     lost = f"{links['expected']} and on (job, instance, node, gpu) ({sel('gpu_up', scope)} == 0)"
-    return f"({links['expected']} - ignoring (state) {links['active']} or {lost})"
+    return f"({lost} or {links['expected']} - ignoring (state) {links['active']})"
 
 
 def _fleet() -> Json:

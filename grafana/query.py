@@ -51,7 +51,7 @@ def expected_share(scope: str, *more: str, at: str = "") -> str:
     """Speed of each port as a share of what it should have; 0 while it is down, if it ever was up."""
     speed = sel("port_rate_bytes_per_second", scope, *more) + at
     should = sel("port_expected_rate_bytes_per_second", scope, *more) + at
-    return f"({speed} / {should} or {down(scope, *more, at=at)})"
+    return f"({down(scope, *more, at=at)} or {speed} / {should})"
 
 
 def down(scope: str, *more: str, at: str = "") -> str:

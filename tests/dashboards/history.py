@@ -19,6 +19,9 @@ from exporter.state import State
 from tests.dashboards.coming import series
 
 JOB = "eastwest"
+ALERTING = ("flapping", "slow-port")
+ALERT = 'ALERTS{alertname="EastwestSomething",alertstate="firing",severity="critical"}'
+"""What Prometheus would say of a firing rule, for these scenarios; the rules are tested on their own."""
 _UP = re.compile(r'eastwest_port_up\{device="([^"]+)",port="([^"]+)"')
 _OWN_NODE = "eastwest_node_info{node="
 
@@ -85,6 +88,8 @@ def _write_member(out: TextIO, each: Member, span: Span) -> None:
             lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
             samples = [(head, value) for head, _, value in lines]
             samples += [(head, str(value)) for head, value in series(each.scenario, ports)]
+            if each.scenario in ALERTING:
+                samples.append((ALERT, "1"))
             out.writelines(f"{_with(head, target)} {value} {moment:.3f}\n" for head, value in samples)
 
 
