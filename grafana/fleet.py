@@ -155,7 +155,7 @@ def _rails() -> Json:
         [link("This rail's ports", "eastwest-ports", node="${__data.fields[0]}", rail="${__field.name}")],
         [link("This node", "eastwest-node", node="${__data.fields[0]}")],
         [texts({"0": ("down", BAD)})],
-        widths=(220, 80),
+        first_width=220,
     )
 
 
@@ -190,7 +190,7 @@ def _ages() -> Json:
         "s",
         AGE,
         row_links=[link("This node", "eastwest-node", node="${__data.fields[0]}")],
-        widths=(220, 90),
+        first_width=220,
     )
 
 

@@ -51,7 +51,7 @@ def node() -> Json:
         "One node: its verdict, ports, GPUs and NVLinks, and the daemon itself.",
         variables(nodes(several=False)),
         [
-            ("Verdict of $node", [(6, 8, _verdict()), (18, 8, _findings()), (24, 5, _history())]),
+            ("Verdict of $node", [(5, 6, _verdict()), (19, 6, _findings()), (24, 4, _history())]),
             ("Ports", [(24, 11, _ports()), (24, 9, _utilisation()), (12, 9, _states()), (12, 9, _bytes())]),
             ("Errors and congestion of ports", [(12, 9, panel) for panel in _port_errors()]),
             ("GPUs and NVLinks", [(24, 9, _gpus()), *((8, 9, panel) for panel in _gpu_lines())]),
@@ -115,7 +115,7 @@ def _ports() -> Json:
             column("Errors in 1 h", "none", some, decimals=0),
         ),
         (f"max by ({KEY}) ({sel('port_flaps', FLEET, DAY)})", column("Flaps in 24 h", "none", some)),
-        (f"max by ({KEY}) ({pcie})", column("PCIe of its best", "percentunit", SHARE, decimals=0)),
+        (f"max by ({KEY}) ({pcie})", column("PCIe", "percentunit", SHARE, decimals=0)),
         (f"max by ({KEY}) ({sel('port_module_temperature_celsius', FLEET)})", column("Module", "celsius", decimals=0)),
         (
             f"max by ({KEY}, netdev, pci_address, gpu, firmware_version) ({info})",
@@ -138,7 +138,7 @@ def _utilisation() -> Json:
     return heatmap(
         "Utilisation: port × time",
         "The busier direction of each port as a share of its rate. Dark is idle or down, a gap is no data.",
-        over_time(utilisation(FLEET), "{{device}} r{{rail}}"),
+        over_time(utilisation(FLEET), "{{device}} {{role}} {{rail}}"),
     )
 
 

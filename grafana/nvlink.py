@@ -12,7 +12,7 @@ JOB = 'job=~"$job"'
 ON_NODE = link("This node", "eastwest-node", node="$node")
 GPU = "GPU {{gpu}}"
 REASONS = ("power_cap", "sync_boost", "software_thermal", "hardware_thermal", "hardware_power_brake")
-CELLS = (64, 60)
+CELL = 90
 
 
 def nvlink() -> Json:
@@ -123,8 +123,13 @@ def _of_median(window: str) -> str:
     return f"{moved} / on (node, gpu) group_left () (quantile by (node, gpu) (0.5, {moved}) > 0)"
 
 
+def _gpu_named(expr: str) -> str:
+    """`GPU 0` for `0`: a bare number in a matrix's first column would be shown by the cells' value mappings."""
+    return f'label_replace({expr}, "gpu", "GPU $1", "gpu", "(.+)")'
+
+
 def _matrices() -> list[Json]:
-    up = f"max by (gpu, link) ({sel('nvlink_up', FLEET)})"
+    up = _gpu_named(f"max by (gpu, link) ({sel('nvlink_up', FLEET)})")
     share = thresholds((None, BAD), (0.3, POOR), (0.7, FAIR), (0.9, GOOD), (1.1, FAIR), (1.5, POOR))
     states = texts({"0": ("DOWN", BAD), "1": ("up", GOOD)})
     return [
@@ -138,30 +143,30 @@ def _matrices() -> list[Json]:
             thresholds((None, NEUTRAL)),
             [ON_NODE],
             mappings=[states],
-            widths=CELLS,
+            first_width=CELL,
         ),
         matrix(
             "Throughput: GPU × link (bytes/s, both directions, last 5 minutes)",
             "0 is an idle or dead link; a dash is no counter (V100, or per_link: none).",
-            f"max by (gpu, link) ({_moved(LATELY)})",
+            _gpu_named(f"max by (gpu, link) ({_moved(LATELY)})"),
             "gpu",
             "link",
             "Bps",
             thresholds((None, NEUTRAL), (1, GOOD)),
             [ON_NODE],
             decimals=1,
-            widths=CELLS,
+            first_width=CELL,
         ),
         matrix(
             "Imbalance: each link as a share of its GPU's median link",
             "Through NVSwitch all links of a GPU move alike. Nothing is shown while a GPU is idle.",
-            f"max by (gpu, link) ({_of_median(LATELY)})",
+            _gpu_named(f"max by (gpu, link) ({_of_median(LATELY)})"),
             "gpu",
             "link",
             "percentunit",
             share,
             [ON_NODE],
-            widths=CELLS,
+            first_width=CELL,
         ),
     ]
 
@@ -225,14 +230,14 @@ def _fabric() -> list[Json]:
         matrix(
             "Conditions that the driver reports: GPU × condition",
             "yes is trouble; a dash is what the driver does not say.",
-            f"max by (gpu, condition) ({unhealthy})",
+            _gpu_named(f"max by (gpu, condition) ({unhealthy})"),
             "gpu",
             "condition",
             "none",
             thresholds((None, NEUTRAL)),
             [ON_NODE],
             mappings=[texts({"0": ("no", GOOD), "1": ("YES", BAD)})],
-            widths=(90, 100),
+            first_width=CELL,
         ),
         timeline(
             "GPUs that answer",

@@ -32,7 +32,7 @@ def field(unit: str, **more: object) -> Json:
 def stat(title: str, says: str, target: Json, unit: str = "none", **defaults: object) -> Json:
     """One number, coloured by thresholds; nothing where there is none."""
     options = {
-        "colorMode": "background",
+        "colorMode": "background_solid",
         "graphMode": "none",
         "justifyMode": "center",
         "orientation": "auto",

@@ -43,7 +43,7 @@ def ports() -> Json:
         [
             ("Now", [(4, 4, panel) for panel in _numbers()]),
             ("Which ports", [(24, 12, _utilisation()), (24, 12, _worst())]),
-            ("State and speed", [(12, 9, _states()), (12, 9, _speed())]),
+            ("State and speed", [(12, 12, _states()), (12, 12, _speed())]),
             ("Errors", [(14, 9, _errors()), (10, 9, _saturated())]),
             ("Congestion", [(8, 9, panel) for panel in _congestion()]),
             ("Under the port", [(8, 9, panel) for panel in _nic()]),
@@ -98,7 +98,7 @@ def _utilisation() -> Json:
         "Utilisation: port × time",
         "The busier direction of each port as a share of its rate. Dark is idle or down, a gap is no data. In "
         "synchronous training all rails move alike: a row that is brighter than the others has a lower rate.",
-        over_time(_shown(utilisation(WORST, *CHOSEN)), "{{node}} {{device}} r{{rail}}"),
+        over_time(_shown(utilisation(WORST, *CHOSEN)), "{{node}} {{device}} {{role}} {{rail}}"),
     )
 
 
@@ -145,7 +145,7 @@ def _worst() -> Json:
             f"sum by ({KEY}) ({pauses})",
             column("Pauses others", "percentunit", thresholds((None, GOOD), (0.01, POOR)), decimals=0),
         ),
-        (f"max by ({KEY}) ({pcie})", column("PCIe of its best", "percentunit", SHARE, decimals=0)),
+        (f"max by ({KEY}) ({pcie})", column("PCIe", "percentunit", SHARE, decimals=0)),
         (f"max by ({KEY}) ({sel('port_module_temperature_celsius', WORST)})", column("Module", "celsius", decimals=0)),
     ]
     return table(

@@ -6,6 +6,19 @@ from grafana.colours import NEUTRAL, Json, absent, thresholds
 from grafana.panels import field, panel
 from grafana.query import rows
 
+WIDTHS = {
+    "node": 130,
+    "device": 100,
+    "port": 55,
+    "role": 105,
+    "rail": 55,
+    "gpu": 60,
+    "severity": 100,
+    "pci_address": 125,
+    "netdev": 130,
+    "firmware_version": 105,
+}
+"""Pixels of a column that holds a label; others share what is left."""
 FILLED = {"type": "color-background", "mode": "basic"}
 
 
@@ -76,10 +89,18 @@ def table(  # noqa: PLR0913 - a table has that many sides
             {"matcher": {"id": "byName", "options": label}, "properties": [{"id": "links", "value": list(found)}]}
             for label, found in links.items()
         ),
+        *(
+            {
+                "matcher": {"id": "byName", "options": label},
+                "properties": [{"id": "custom.width", "value": WIDTHS[label]}],
+            }
+            for label in labels
+            if label in WIDTHS and len(columns) > 1
+        ),
         *overrides,
     ]
     defaults: Json = {
-        "custom": {"align": "left", "inspect": False, "cellOptions": {"type": "auto"}},
+        "custom": {"align": "left", "minWidth": 70, "inspect": False, "cellOptions": {"type": "auto"}},
         "thresholds": thresholds((None, NEUTRAL)),
         "color": {"mode": "thresholds"},
         "noValue": empty,
@@ -106,7 +127,7 @@ def matrix(  # noqa: PLR0913 - a matrix has that many sides
     row_links: Sequence[Json] = (),
     mappings: Sequence[Json] = (),
     decimals: int = 0,
-    widths: tuple[int, int] = (110, 70),
+    first_width: int = 110,
 ) -> Json:
     """One cell for each pair of two labels. Sorted twice: the pivot takes columns and rows as they come."""
     corner = f"{row}\\{col}"
@@ -117,14 +138,14 @@ def matrix(  # noqa: PLR0913 - a matrix has that many sides
         "thresholds": colours,
         "color": {"mode": "thresholds"},
         "links": list(links),
-        "custom": {"align": "center", "width": widths[1], "inspect": False, "cellOptions": FILLED},
+        "custom": {"align": "center", "minWidth": 50, "inspect": False, "cellOptions": FILLED},
     }
     first = [
         {"id": "displayName", "value": f"{row} ↓ {col} →"},
         {"id": "unit", "value": "string"},
         {"id": "mappings", "value": []},
         {"id": "links", "value": list(row_links)},
-        {"id": "custom.width", "value": widths[0]},
+        {"id": "custom.width", "value": first_width},
         {"id": "custom.align", "value": "left"},
         {"id": "custom.cellOptions", "value": {"type": "auto"}},
     ]

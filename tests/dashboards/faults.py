@@ -187,8 +187,10 @@ FAULTS: Sequence[Fault] = (
         value(lambda v: v == 2, node="nvlink-down"),
         whole_fleet=True,
     ),
-    Fault("nvlink-down", NVLINK, STATE, "links 07 and 08 of GPU 2 DOWN", value(lambda v: v == 0, gpu="2", link="07")),
-    Fault("nvlink-down", NVLINK, IMBALANCE, "the same two at 0 %", value(lambda v: v == 0, gpu="2", link="08")),
+    Fault(
+        "nvlink-down", NVLINK, STATE, "links 07 and 08 of GPU 2 DOWN", value(lambda v: v == 0, gpu="GPU 2", link="07")
+    ),
+    Fault("nvlink-down", NVLINK, IMBALANCE, "the same two at 0 %", value(lambda v: v == 0, gpu="GPU 2", link="08")),
     Fault(
         "nvlink-errors",
         NVLINK,
@@ -211,7 +213,7 @@ FAULTS: Sequence[Fault] = (
         NVLINK,
         CONDITIONS,
         "GPU 1: route_unhealthy YES",
-        value(lambda v: v == 1, gpu="1", condition="route_unhealthy"),
+        value(lambda v: v == 1, gpu="GPU 1", condition="route_unhealthy"),
     ),
     Fault(
         "fabric-unhealthy", NVLINK, "Joining the fabric", "GPU 6 in progress for ever", value(lambda v: v == 2, gpu="6")
@@ -219,3 +221,10 @@ FAULTS: Sequence[Fault] = (
     Fault("throttled", NVLINK, "Clocks held down, by GPU", "GPU 3 at 40 %", value(lambda v: v > 0.3, gpu="3")),
     Fault("throttled", NODE, "GPUs", "GPU 3 held down 40 % of the time", value(lambda v: v > 0.3, gpu="3"), 6),
 )
+
+
+def markdown() -> str:
+    """The table of docs/dashboards.md."""
+    titles = {FLEET: "Fleet health", PORTS: "Ports", NVLINK: "NVLink", NODE: "Node"}
+    rows = (f"| `{fault.node}` | {titles[fault.dashboard]} | {fault.panel} | {fault.says} |" for fault in FAULTS)
+    return "\n".join(("| fault | dashboard | panel | what you see |", "|---|---|---|---|", *rows)) + "\n"

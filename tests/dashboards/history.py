@@ -19,8 +19,8 @@ from exporter.state import State
 from tests.dashboards.coming import series
 
 JOB = "eastwest"
-ALERTING = ("flapping", "slow-port")
-ALERT = 'ALERTS{alertname="EastwestSomething",alertstate="firing",severity="critical"}'
+ALERTING = {"flapping": "EastwestPortFlapping", "slow-port": "EastwestPortSlow"}
+ALERT = 'ALERTS{{alertname="{}",alertstate="firing",severity="critical"}}'
 """What Prometheus would say of a firing rule, for these scenarios; the rules are tested on their own."""
 _UP = re.compile(r'eastwest_port_up\{device="([^"]+)",port="([^"]+)"')
 _OWN_NODE = "eastwest_node_info{node="
@@ -89,7 +89,7 @@ def _write_member(out: TextIO, each: Member, span: Span) -> None:
             samples = [(head, value) for head, _, value in lines]
             samples += [(head, str(value)) for head, value in series(each.scenario, ports)]
             if each.scenario in ALERTING:
-                samples.append((ALERT, "1"))
+                samples.append((ALERT.format(ALERTING[each.scenario]), "1"))
             out.writelines(f"{_with(head, target)} {value} {moment:.3f}\n" for head, value in samples)
 
 

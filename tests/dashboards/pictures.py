@@ -47,10 +47,10 @@ class Picture:
 
 
 PICTURES: Sequence[Picture] = (
-    Picture("fleet", "eastwest-fleet", (0, 36)),
-    Picture("ports", "eastwest-ports", (0, 40)),
-    Picture("nvlink", "eastwest-nvlink", (0, 40), (("node", "gpu-010"),)),
-    Picture("node", "eastwest-node", (0, 45), (("node", "gpu-008"),)),
+    Picture("fleet", "eastwest-fleet", (0, 35)),
+    Picture("ports", "eastwest-ports", (0, 43)),
+    Picture("nvlink", "eastwest-nvlink", (0, 45), (("node", "gpu-010"),)),
+    Picture("node", "eastwest-node", (0, 41), (("node", "gpu-008"),)),
 )
 
 
@@ -59,7 +59,7 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     out = Path(sys.argv[1])
     wanted = sys.argv[2:]
-    span = recent(HOURS * 3600, step=30)
+    span = recent(HOURS * 3600 + 60, step=30)
     with tempfile.TemporaryDirectory(prefix="eastwest-") as folder, shown(Path(folder), MEMBERS, span) as server:
         chosen = [picture for picture in PICTURES if not wanted or picture.name in wanted]
         return max(_take(picture, server, span, out) for picture in chosen)

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from exporter.catalogue import MODULES, declared
 from tests.dashboards.coming import COMING
+from tests.dashboards.faults import FAULTS, markdown
 from tests.dashboards.promql import catalogue, named, strangers
 from tests.dashboards.viewer import Json, dashboards, expressions, panels
 
@@ -73,3 +75,12 @@ def test_names_are_found_in_an_expression() -> None:
     found = named('sum by (a, b) (rate(eastwest_x_total{job=~"$job", c="{d=1}"}[5m])) / on (e) group_left () up')
     assert found.selectors == (("eastwest_x_total", frozenset({"job", "c"})), ("up", frozenset()))
     assert found.grouping == frozenset({"a", "b", "e"})
+
+
+def test_the_table_of_faults_is_what_the_docs_hold() -> None:
+    assert markdown() in (Path(__file__).parents[2] / "docs/dashboards.md").read_text()
+
+
+def test_every_fault_names_a_panel_that_is_there() -> None:
+    titles = {(uid, panel["title"]) for uid, dashboard in ALL.items() for panel in panels(dashboard)}
+    assert {(fault.dashboard, fault.panel) for fault in FAULTS} <= titles

@@ -146,7 +146,7 @@ def test_what_is_missing_is_missing_and_zero_is_zero(fleet: Fleet) -> None:
     links = seen(fleet, "eastwest-nvlink", "nvlink-down")[
         "Throughput: GPU × link (bytes/s, both directions, last 5 minutes)"
     ]
-    assert links[0].value(gpu="2", link="07") == 0.0
+    assert links[0].value(gpu="GPU 2", link="07") == 0.0
     assert (
         seen(fleet, "eastwest-nvlink", "v100")["Throughput: GPU × link (bytes/s, both directions, last 5 minutes)"][
             0

@@ -41,7 +41,7 @@ export async function load(given: any, context: Context): Promise<any[]> {
   const panel = withDefaults(given);
   const wanted = (context.to - context.from) / 1000 / (panel.maxDataPoints ?? 1000);
   const step = NICE.find((nice) => nice >= wanted) ?? 3600;
-  let frames: any[] = (await Promise.all(panel.targets.map((target: any) => query(target, context, step)))).flat();
+  let frames: any[] = (await Promise.all(panel.targets.map((target: any) => query(target, context, step, panel.targets.length > 1)))).flat();
   if (panel.transformations?.length) {
     standardTransformersRegistry.list();
     frames = await new Promise((done, failed) =>
@@ -75,7 +75,7 @@ function withDefaults(panel: any): any {
   return { ...panel, fieldConfig: config };
 }
 
-async function query(target: any, context: Context, step: number): Promise<any[]> {
+async function query(target: any, context: Context, step: number, several: boolean): Promise<any[]> {
   const what = target.instant
     ? `query?time=${context.to / 1000}`
     : `query_range?start=${context.from / 1000}&end=${context.to / 1000}&step=${step}`;
@@ -86,7 +86,7 @@ async function query(target: any, context: Context, step: number): Promise<any[]
   }
   const rows = answer.data.result;
   if (target.format === 'table') {
-    return rows.length ? [asTable(target.refId, rows)] : [];
+    return rows.length ? [asTable(target.refId, rows, several ? `Value #${target.refId}` : 'Value')] : [];
   }
   const grid: number[] = [];
   for (let time = context.from; time <= context.to; time += step * 1000) {
@@ -95,14 +95,14 @@ async function query(target: any, context: Context, step: number): Promise<any[]
   return rows.map((row: any) => asSeries(target, row, row.value ? [row.value[0] * 1000] : grid));
 }
 
-function asTable(refId: string, rows: any[]): any {
+function asTable(refId: string, rows: any[], value: string): any {
   const labels = [...new Set<string>(rows.flatMap((row: any) => Object.keys(row.metric)))].sort();
   return toDataFrame({
     refId,
     fields: [
       { name: 'Time', type: FieldType.time, values: rows.map((row: any) => row.value[0] * 1000) },
       ...labels.map((label) => ({ name: label, type: FieldType.string, values: rows.map((row: any) => row.metric[label] ?? '') })),
-      { name: `Value #${refId}`, type: FieldType.number, values: rows.map((row: any) => Number(row.value[1])) },
+      { name: value, type: FieldType.number, values: rows.map((row: any) => Number(row.value[1])) },
     ],
   });
 }

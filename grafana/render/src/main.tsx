@@ -58,9 +58,13 @@ class Guard extends React.Component<any, any> {
 function Panel({ panel, context, unit }: any) {
   const [state, set] = React.useState<any>({});
   React.useEffect(() => {
-    load(panel, context)
-      .then((frames) => set({ frames }), (error) => set({ error: String(error) }))
-      .finally(() => (window as any).__left__--);
+    if (panel.type === 'row') {
+      return;
+    }
+    load(panel, context).then(
+      (frames) => set({ frames }),
+      (error) => set({ error: String(error) })
+    );
   }, []);
   const { x, y, w, h } = panel.gridPos;
   const place = { position: 'absolute' as const, left: x * unit + 4, top: y * CELL + 4, width: w * unit - 8, height: h * CELL - 8 };
@@ -90,7 +94,6 @@ const panels = asked.dashboard.panels.filter((panel: any) => !asked.titles || as
 const first = Math.min(...panels.map((panel: any) => panel.gridPos.y));
 panels.forEach((panel: any) => (panel.gridPos.y -= first));
 const bottom = Math.max(...panels.map((panel: any) => panel.gridPos.y + panel.gridPos.h));
-(window as any).__left__ = panels.filter((panel: any) => panel.type !== 'row').length;
 createRoot(document.getElementById('root')!).render(
   <ThemeContext.Provider value={theme}>
     <GlobalStyles />
