@@ -107,14 +107,14 @@ def _ports() -> Json:
     info = sel("port_info", FLEET)
     columns = [
         (up, column("Up", "none", thresholds((None, NEUTRAL)), [texts({"0": ("DOWN", BAD), "1": ("up", GOOD)})])),
-        (f"8 * max by ({KEY}) ({sel('port_rate_bytes_per_second', FLEET)})", column("Speed (bit/s)", "bps")),
+        (f"8 * max by ({KEY}) ({sel('port_rate_bytes_per_second', FLEET)})", column("Speed", "bps")),
         (f"max by ({KEY}) ({expected_share(FLEET)})", column("Of expected", "percentunit", SHARE, decimals=0)),
         (f"max by ({KEY}) ({utilisation(FLEET, window=LATELY)})", column("Utilisation", "percentunit", decimals=0)),
         (
             f"sum by ({KEY}) ({by_kind(FLEET, ERRORS, 'increase', '[1h]')})",
-            column("Errors in 1 h", "none", some, decimals=0),
+            column("Errors 1 h", "none", some, decimals=0),
         ),
-        (f"max by ({KEY}) ({sel('port_flaps', FLEET, DAY)})", column("Flaps in 24 h", "none", some)),
+        (f"max by ({KEY}) ({sel('port_flaps', FLEET, DAY)})", column("Flaps 24 h", "none", some)),
         (f"max by ({KEY}) ({pcie})", column("PCIe", "percentunit", SHARE, decimals=0)),
         (f"max by ({KEY}) ({sel('port_module_temperature_celsius', FLEET)})", column("Module", "celsius", decimals=0)),
         (

@@ -127,7 +127,7 @@ def _worst() -> Json:
             f"max by ({KEY}, role, rail) (topk($topn, {trouble(WORST, *CHOSEN)}))",
             column("Trouble", "none", thresholds((None, NEUTRAL)), level),
         ),
-        (f"8 * max by ({KEY}) ({sel('port_rate_bytes_per_second', WORST, *CHOSEN)})", column("Speed (bit/s)", "bps")),
+        (f"8 * max by ({KEY}) ({sel('port_rate_bytes_per_second', WORST, *CHOSEN)})", column("Speed", "bps")),
         (f"max by ({KEY}) ({expected_share(WORST, *CHOSEN)})", column("Of expected", "percentunit", SHARE, decimals=0)),
         (
             f"max by ({KEY}) ({utilisation(WORST, *CHOSEN, window=LATELY)})",
@@ -135,11 +135,11 @@ def _worst() -> Json:
         ),
         (
             f"sum by ({KEY}) ({errors})",
-            column("Errors in 1 h", "none", thresholds((None, GOOD), (1, POOR)), decimals=0),
+            column("Errors 1 h", "none", thresholds((None, GOOD), (1, POOR)), decimals=0),
         ),
         (
             f"max by ({KEY}) ({sel('port_flaps', WORST, DAY)})",
-            column("Flaps in 24 h", "none", thresholds((None, GOOD), (1, POOR))),
+            column("Flaps 24 h", "none", thresholds((None, GOOD), (1, POOR))),
         ),
         (
             f"sum by ({KEY}) ({pauses})",

@@ -16,7 +16,7 @@ WIDTHS = {
     "severity": 100,
     "pci_address": 125,
     "netdev": 130,
-    "firmware_version": 105,
+    "firmware_version": 130,
 }
 """Pixels of a column that holds a label; others share what is left."""
 FILLED = {"type": "color-background", "mode": "basic"}

@@ -71,7 +71,16 @@ def prometheus_over(past: Path, folder: Path) -> Iterator[Prometheus]:
     """A Prometheus that holds what the OpenMetrics file says, and scrapes nothing."""
     data = folder / "data"
     subprocess.run(
-        ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(past), str(data)],
+        [
+            "promtool",
+            "tsdb",
+            "create-blocks-from",
+            "--max-block-duration=24h",
+            "openmetrics",
+            "--quiet",
+            str(past),
+            str(data),
+        ],
         check=True,
         capture_output=True,
         timeout=600,
