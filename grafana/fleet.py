@@ -2,7 +2,7 @@
 
 from grafana.colours import BAD, FAIR, GOOD, NEUTRAL, POOR, SEVERITY, STATUS, UNKNOWN, Json, named, texts, thresholds
 from grafana.frame import ALERTS, dashboard, how_many, link, nodes, variables, worst
-from grafana.nvlink import missing
+from grafana.nvlink_time import missing
 from grafana.panels import lines, stat, timeline
 from grafana.query import FLEET, PORT, WORST, expected_share, health, now, over_time, sel, verdicts
 from grafana.tables import column, matrix, table

@@ -1,18 +1,15 @@
 """NVLink: the links of one node's GPUs, and which node of the fleet to look at."""
 
-from grafana.colours import BAD, FAIR, GOOD, LINES, NEUTRAL, POOR, Json, named, numbered, texts, thresholds
+from grafana.colours import BAD, FAIR, GOOD, NEUTRAL, POOR, Json, texts, thresholds
 from grafana.frame import dashboard, how_many, link, nodes, variables
-from grafana.panels import lines, stat, timeline
-from grafana.query import FLEET, LATELY, now, over_time, sel
+from grafana.nvlink_time import CELL, ON_NODE, errors, fabric, gpu_named, missing, moved, of_median, throttling
+from grafana.panels import stat
+from grafana.query import FLEET, LATELY, now, sel
 from grafana.tables import column, matrix, table
 
 UID = "eastwest-nvlink"
 JOB = 'job=~"$job"'
 """All nodes, to choose the one from; all that is below is of one node."""
-ON_NODE = link("This node", "eastwest-node", node="$node")
-GPU = "GPU {{gpu}}"
-REASONS = ("power_cap", "sync_boost", "software_thermal", "hardware_thermal", "hardware_power_brake")
-CELL = 90
 
 
 def nvlink() -> Json:
@@ -26,18 +23,11 @@ def nvlink() -> Json:
             ("Which node", [(24, 8, _fleet())]),
             ("This node: $node", [(4, 4, panel) for panel in _numbers()]),
             ("Link by link", [(24, 10, panel) for panel in _matrices()]),
-            ("Imbalance and errors", [(12, 9, panel) for panel in _errors()]),
-            ("Fabric", [(12, 9, panel) for panel in _fabric()]),
-            ("What holds the GPUs down", [(12, 9, panel) for panel in _throttling()]),
+            ("Imbalance and errors", [(12, 9, panel) for panel in errors()]),
+            ("Fabric", [(12, 9, panel) for panel in fabric()]),
+            ("What holds the GPUs down", [(12, 9, panel) for panel in throttling()]),
         ],
     )
-
-
-def missing(scope: str) -> str:
-    """NVLinks that a GPU should have and has not; all of them where the GPU is lost."""
-    links = {state: sel("nvlink_links", scope, f'state="{state}"') for state in ("expected", "active")}
-    lost = f"{links['expected']} and on (job, instance, node, gpu) ({sel('gpu_up', scope)} == 0)"
-    return f"({lost} or {links['expected']} - ignoring (state) {links['active']})"
 
 
 def _fleet() -> Json:
@@ -112,24 +102,8 @@ def _numbers() -> list[Json]:
     ]
 
 
-def _moved(window: str, by: str = "node, gpu, link") -> str:
-    sides = (f"rate({sel(f'nvlink_{side}_bytes_total', FLEET)}{window})" for side in ("receive", "transmit"))
-    return f"sum by ({by}) ({' + '.join(sides)})"
-
-
-def _of_median(window: str) -> str:
-    """Each link's bytes as a share of its GPU's median link; nothing while the GPU is idle."""
-    moved = _moved(window)
-    return f"{moved} / on (node, gpu) group_left () (quantile by (node, gpu) (0.5, {moved}) > 0)"
-
-
-def _gpu_named(expr: str) -> str:
-    """`GPU 0` for `0`: a bare number in a matrix's first column would be shown by the cells' value mappings."""
-    return f'label_replace({expr}, "gpu", "GPU $1", "gpu", "(.+)")'
-
-
 def _matrices() -> list[Json]:
-    up = _gpu_named(f"max by (gpu, link) ({sel('nvlink_up', FLEET)})")
+    up = gpu_named(f"max by (gpu, link) ({sel('nvlink_up', FLEET)})")
     share = thresholds((None, BAD), (0.3, POOR), (0.7, FAIR), (0.9, GOOD), (1.1, FAIR), (1.5, POOR))
     states = texts({"0": ("DOWN", BAD), "1": ("up", GOOD)})
     return [
@@ -148,7 +122,7 @@ def _matrices() -> list[Json]:
         matrix(
             "Throughput: GPU × link (bytes/s, both directions, last 5 minutes)",
             "0 is an idle or dead link; a dash is no counter (V100, or per_link: none).",
-            _gpu_named(f"max by (gpu, link) ({_moved(LATELY)})"),
+            gpu_named(f"max by (gpu, link) ({moved(LATELY)})"),
             "gpu",
             "link",
             "Bps",
@@ -160,123 +134,12 @@ def _matrices() -> list[Json]:
         matrix(
             "Imbalance: each link as a share of its GPU's median link",
             "Through NVSwitch all links of a GPU move alike. Nothing is shown while a GPU is idle.",
-            _gpu_named(f"max by (gpu, link) ({_of_median(LATELY)})"),
+            gpu_named(f"max by (gpu, link) ({of_median(LATELY)})"),
             "gpu",
             "link",
             "percentunit",
             share,
             [ON_NODE],
             first_width=CELL,
-        ),
-    ]
-
-
-def _errors() -> list[Json]:
-    least = f"min by (gpu) ({_of_median('[$__rate_interval]')})"
-    errors = f"sum by (gpu, type) (rate({sel('gpu_nvlink_errors_total', FLEET)}[$__rate_interval]))"
-    most = f"sum by (gpu, type) (rate({sel('gpu_nvlink_errors_total', FLEET)}[$__range] @ end()))"
-    per_link = sel("nvlink_errors_total", FLEET)
-    ratio = sel("nvlink_bit_error_ratio", FLEET)
-    return [
-        lines(
-            "Least used link of each GPU, as a share of the GPU's median link",
-            "All near 100 % is the sound state; 0 is a link that is down.",
-            [over_time(least, GPU)],
-            "percentunit",
-            numbered(),
-        ),
-        lines(
-            "NVLink errors per second, by GPU and type",
-            "Replays and recoveries cost time; CRC errors are mended by replays.",
-            [
-                over_time(
-                    f"{errors} and topk($topn, {most})",
-                    "{{type}} GPU {{gpu}}",
-                )
-            ],
-            "cps",
-            numbered(),
-        ),
-        lines(
-            "Errors per second by link (per_link: all)",
-            "The ten links with the most errors in the range.",
-            [
-                over_time(
-                    f"sum by (gpu, link) (rate({per_link}[$__rate_interval])) "
-                    f"and topk(10, sum by (gpu, link) (rate({per_link}[$__range] @ end())))",
-                    "GPU {{gpu}} link {{link}}",
-                )
-            ],
-            "cps",
-            numbered(),
-        ),
-        lines(
-            "Bit error ratio by link (Blackwell, per_link: all)",
-            "The ten worst links; effective is what is left after correction.",
-            [over_time(f"{ratio} and topk(10, {ratio} @ end())", "{{type}} GPU {{gpu}} link {{link}}")],
-            "sci",
-            numbered(),
-        ),
-    ]
-
-
-def _fabric() -> list[Json]:
-    states = texts({"1": ("not started", POOR), "2": ("in progress", FAIR), "3": ("completed", GOOD)})
-    unhealthy = sel("gpu_fabric_unhealthy", FLEET)
-    return [
-        timeline(
-            "Joining the fabric", "How far each GPU has got.", over_time(sel("gpu_fabric_state", FLEET), GPU), [states]
-        ),
-        matrix(
-            "Conditions that the driver reports: GPU × condition",
-            "yes is trouble; a dash is what the driver does not say.",
-            _gpu_named(f"max by (gpu, condition) ({unhealthy})"),
-            "gpu",
-            "condition",
-            "none",
-            thresholds((None, NEUTRAL)),
-            [ON_NODE],
-            mappings=[texts({"0": ("no", GOOD), "1": ("YES", BAD)})],
-            first_width=CELL,
-        ),
-        timeline(
-            "GPUs that answer",
-            "0 was there before and does not answer: off the bus, or in need of a reset.",
-            over_time(sel("gpu_up", FLEET), GPU),
-            [texts({"0": ("LOST", BAD), "1": ("up", GOOD)})],
-        ),
-        lines(
-            "Xid errors in 5 minutes",
-            "74 is NVLink, 79 is off the bus.",
-            [
-                over_time(
-                    f"sum by (gpu, xid) (increase({sel('gpu_xid_errors_total', FLEET)}{LATELY}))",
-                    "Xid {{xid}} GPU {{gpu}}",
-                )
-            ],
-            "none",
-            numbered(),
-        ),
-    ]
-
-
-def _throttling() -> list[Json]:
-    held = sel("gpu_throttle_seconds_total", FLEET)
-    return [
-        lines(
-            "Clocks held down, by GPU",
-            "Share of time, the worst reason of each GPU: a slow GPU looks like a slow link.",
-            [over_time(f"max by (gpu) (rate({held}[$__rate_interval]))", GPU)],
-            "percentunit",
-            numbered(),
-            top=1.0,
-        ),
-        lines(
-            "Clocks held down, by reason",
-            "Share of time, the worst GPU of each reason. The power cap is normal under load.",
-            [over_time(f"max by (reason) (rate({held}[$__rate_interval]))", "{{reason}}")],
-            "percentunit",
-            named(dict(zip(REASONS, LINES, strict=False))),
-            top=1.0,
         ),
     ]

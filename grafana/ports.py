@@ -3,6 +3,7 @@
 from grafana.colours import BAD, FAIR, GOOD, NEUTRAL, POOR, Json, named, numbered, texts, thresholds
 from grafana.frame import chosen, dashboard, how_many, link, nodes, variables, worst
 from grafana.panels import heatmap, lines, stat, timeline
+from grafana.ports_detail import KEY, LEGEND, ON_NODE, bursts, congestion, nic
 from grafana.query import (
     DAY,
     ERRORS,
@@ -26,9 +27,6 @@ UID = "eastwest-ports"
 CHOSEN = ('role=~"$role"', 'rail=~"$rail"')
 SHARE = thresholds((None, BAD), (0.5, POOR), (0.9, FAIR), (0.99, GOOD))
 STATES = texts({"1": ("DOWN", BAD), "2": ("INIT", POOR), "3": ("ARMED", FAIR), "4": ("ACTIVE", GOOD)})
-LEGEND = "{{node}} {{device}}"
-ON_NODE = link("This node", "eastwest-node", node="${__field.labels.node}")
-KEY = "node, device, port"
 
 
 def ports() -> Json:
@@ -45,9 +43,9 @@ def ports() -> Json:
             ("Which ports", [(24, 12, _utilisation()), (24, 12, _worst())]),
             ("State and speed", [(12, 12, _states()), (12, 12, _speed())]),
             ("Errors", [(14, 9, _errors()), (10, 9, _saturated())]),
-            ("Congestion", [(8, 9, panel) for panel in _congestion()]),
-            ("Under the port", [(8, 9, panel) for panel in _nic()]),
-            ("Bursts (checks.burst, off by default)", [(12, 8, panel) for panel in _bursts()]),
+            ("Congestion", [(8, 9, panel) for panel in congestion()]),
+            ("Under the port", [(8, 9, panel) for panel in nic()]),
+            ("Bursts (checks.burst, off by default)", [(12, 8, panel) for panel in bursts()]),
         ],
     )
 
@@ -112,7 +110,9 @@ def _worst() -> Json:
             (
                 (3.5, 4.5, "down", BAD),
                 (1.9, 3.1, "slow", BAD),
+                (1.7, 1.85, "PCIe", BAD),
                 (1.4, 1.6, "went down", POOR),
+                (1.1, 1.3, "pauses", POOR),
                 (0.99, 1.01, "errors", POOR),
                 (-1, 0.989, "none", GOOD),
             )
@@ -150,7 +150,7 @@ def _worst() -> Json:
     ]
     return table(
         "Worst ports",
-        "The ports most in trouble: down, then slow, then those that went down lately, then those with errors, then "
+        "Down first, then slow, below its best on PCIe, went down lately, pauses the network, makes errors, then "
         "the busiest. The figures are of the last 5 minutes, or as the column says.",
         columns,
         labels=("node", "device", "port", "role", "rail"),
@@ -207,107 +207,3 @@ def _saturated() -> Json:
         links={"node": [link("This node", "eastwest-node", node="${__data.fields.node}")]},
         empty="None",
     )
-
-
-def _congestion() -> list[Json]:
-    signals = ("ecn_marked_packets", "cnp_sent", "cnp_handled", "cnp_ignored", "out_of_sequence")
-    worst_paused = f"topk($topn, sum by ({KEY}) ({paused(WORST, 'transmitted', '[$__range] @ end()')}))"
-    ticks = sel("port_transmit_wait_ticks_total", WORST)
-    return [
-        lines(
-            "Congestion signals per second by kind (RoCE)",
-            "Of the nodes shown. Sent: others are asked to slow down; handled: this node was.",
-            [over_time(f"sum by (kind) ({by_kind(WORST, signals, 'rate')})", "{{kind}}")],
-            "cps",
-            named(kinds(signals)),
-        ),
-        lines(
-            "Time that ports pause the network",
-            "Share of time. A NIC that pauses others can't hand on what it receives: look at its PCIe.",
-            [over_time(f"sum by ({KEY}) ({paused(WORST, 'transmitted')}) and {worst_paused}", LEGEND)],
-            "percentunit",
-            numbered(),
-            top=1.0,
-            links=[ON_NODE],
-        ),
-        lines(
-            "Waiting to transmit (InfiniBand), ticks per second",
-            "Ticks with data to send and no credit; a tick's length depends on the device, so compare like with like.",
-            [
-                over_time(
-                    f"sum by ({KEY}) (rate({ticks}[$__rate_interval])) "
-                    f"and topk($topn, sum by ({KEY}) (rate({ticks}[$__range] @ end())))",
-                    LEGEND,
-                )
-            ],
-            "cps",
-            numbered(),
-            links=[ON_NODE],
-        ),
-    ]
-
-
-def _nic() -> list[Json]:
-    reads, writes = (sel(f"nic_pcie_{name}_stalled_ratio", WORST) for name in ("read", "write"))
-    bandwidth, most = (sel(f"nic_pcie_{name}_bytes_per_second", WORST) for name in ("bandwidth", "max_bandwidth"))
-    heat = sel("port_module_temperature_celsius", WORST)
-    return [
-        lines(
-            "PCIe stalls",
-            "Share of a second in which the NIC waited for PCIe credits, the worse of reads and writes.",
-            [
-                over_time(
-                    f"({reads} > {writes} or {writes}) "
-                    f"and topk($topn, ({reads} @ end() > {writes} @ end() or {writes} @ end()))",
-                    LEGEND,
-                )
-            ],
-            "percentunit",
-            numbered(),
-            top=1.0,
-            links=[ON_NODE],
-        ),
-        lines(
-            "PCIe as a share of what it can be",
-            "Below 100 % a link under the NIC trained fewer lanes or a lower speed than it can.",
-            [over_time(f"({bandwidth} / {most}) and bottomk($topn, {bandwidth} @ end() / {most} @ end())", LEGEND)],
-            "percentunit",
-            numbered(),
-            top=1.0,
-            steps=True,
-            links=[ON_NODE],
-        ),
-        lines(
-            "Temperature of the modules",
-            "The hottest transceivers; they warn by themselves at about 70 °C.",
-            [over_time(f"{heat} and topk($topn, {heat} @ end())", LEGEND)],
-            "celsius",
-            numbered(),
-            links=[ON_NODE],
-        ),
-    ]
-
-
-def _bursts() -> list[Json]:
-    peaks = {side: sel(f"port_{side}_peak_bytes_per_second", WORST) for side in ("receive", "transmit")}
-    bucket = sel("port_transmit_utilization_ratio_bucket", WORST)
-    return [
-        lines(
-            "Busiest 100 ms (bit/s)",
-            "The busiest sample since the last run of the check; needs checks.burst.",
-            [
-                over_time(f"8 * {expr} and topk($topn, {expr} @ end())", f"{LEGEND} {side}")
-                for side, expr in peaks.items()
-            ],
-            "bps",
-            numbered(),
-        ),
-        lines(
-            "Transmit utilisation in samples of 100 ms: 99th percentile",
-            "Of all samples in the interval; needs checks.burst.",
-            [over_time(f"histogram_quantile(0.99, sum by ({KEY}, le) (rate({bucket}[$__rate_interval])))", LEGEND)],
-            "percentunit",
-            numbered(),
-            top=1.0,
-        ),
-    ]
