@@ -77,16 +77,17 @@ def trouble(scope: str, *more: str, at: str = "") -> str:
     """
     share = expected_share(scope, *more, at=at)
     used = utilisation(scope, *more, window=LATELY, at=at)
+    port = sel("port_up", scope, *more) + at
     flapped = sel("port_flaps", scope, DAY) + at + " > 0"
     pcie = " / ".join(sel(f"nic_pcie_{name}_bytes_per_second", scope) + at for name in ("bandwidth", "max_bandwidth"))
     pausing = f"sum by ({PORT}) ({paused(scope, 'transmitted', LATELY + at)}) > 0.01"
     erring = " or ".join(f"increase({sel(f'port_{name}_total', scope)}{LATELY}{at}) > 0" for name in ERRORS[:3])
     return (
         f"(4 + {down(scope, *more, at=at)} or 3 - ({share} < 0.99) "
-        f"or 1.8 + 0 * ({used} and on (job, instance, node, device) ({pcie} < 0.99)) "
-        f"or 1.5 + 0 * ({used} and on ({PORT}) ({flapped})) "
-        f"or 1.2 + 0 * ({used} and on ({PORT}) ({pausing})) "
-        f"or 1 + 0 * ({used} and on ({PORT}) ({erring})) "
+        f"or 1.8 + 0 * ({port} and on (job, instance, node, device) ({pcie} < 0.99)) "
+        f"or 1.5 + 0 * ({port} and on ({PORT}) ({flapped})) "
+        f"or 1.2 + 0 * ({port} and on ({PORT}) ({pausing})) "
+        f"or 1 + 0 * ({port} and on ({PORT}) ({erring})) "
         f"or {used})"
     )
 
