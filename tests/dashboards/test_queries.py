@@ -18,7 +18,8 @@ pytestmark = [
     ),
 ]
 ALL = dashboards()
-SECONDS_A_QUERY = 2.0
+SECONDS_A_QUERY = 15.0
+"""Only what is out of all proportion: this machine may be busy. bench/dashboards.py measures, on a large fleet."""
 LINES = 60
 ROWS = 40
 OF_ONE_NODE = {"eastwest-nvlink", "eastwest-node"}
