@@ -30,6 +30,7 @@ from grafana.query import (
     over_time,
     paused,
     sel,
+    total_by_kind,
     utilisation,
     verdicts,
 )
@@ -178,14 +179,14 @@ def _port_errors() -> list[Json]:
         lines(
             "Errors per second, by kind",
             "Of all ports.",
-            [over_time(f"sum by (kind) ({by_kind(FLEET, ERRORS, 'rate')})", "{{kind}}")],
+            [over_time(total_by_kind(FLEET, ERRORS), "{{kind}}")],
             "cps",
             named(kinds(ERRORS)),
         ),
         lines(
             "Congestion signals and discards per second, by kind",
             "Of all ports.",
-            [over_time(f"sum by (kind) ({by_kind(FLEET, signals, 'rate')})", "{{kind}}")],
+            [over_time(total_by_kind(FLEET, signals), "{{kind}}")],
             "cps",
             named(kinds(signals)),
         ),

@@ -18,6 +18,7 @@ from grafana.query import (
     over_time,
     paused,
     sel,
+    total_by_kind,
     trouble,
     utilisation,
 )
@@ -54,7 +55,7 @@ def _numbers() -> list[Json]:
     bad = thresholds((None, GOOD), (1, BAD))
     off = thresholds((None, GOOD), (1, POOR))
     rate, should = (sel(f"port_{name}_bytes_per_second", FLEET, *CHOSEN) for name in ("rate", "expected_rate"))
-    erring = by_kind(FLEET, ERRORS, "increase", LATELY)
+    erring = " or ".join(f"increase({sel(f'port_{name}_total', FLEET)}{LATELY}) > 0" for name in ERRORS)
     is_down = f"sum({sel('port_up', FLEET, *CHOSEN)} == bool 0 unless on ({PORT}) ({sel('port_ever_up', FLEET)} == 0))"
     return [
         stat("Ports", "Ports that the daemons report.", now(f"count({sel('port_up', FLEET, *CHOSEN)})")),
@@ -74,7 +75,7 @@ def _numbers() -> list[Json]:
         stat(
             "Make errors now",
             "Ports of which an error counter moved in the last 5 minutes.",
-            now(f"sum(max by ({KEY}) ({erring}) > bool 0)"),
+            now(f"count({erring}) or 0 * count({sel('port_up', FLEET)})"),
             thresholds=off,
         ),
         stat(
@@ -191,7 +192,7 @@ def _errors() -> Json:
     return lines(
         "Errors per second by kind, of the nodes shown",
         "All at zero is the sound state. Which port it is: the table above.",
-        [over_time(f"sum by (kind) ({by_kind(WORST, ERRORS, 'rate')})", "{{kind}}")],
+        [over_time(total_by_kind(WORST, ERRORS), "{{kind}}")],
         "cps",
         named(kinds(ERRORS)),
     )

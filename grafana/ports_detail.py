@@ -5,11 +5,11 @@ from grafana.frame import link
 from grafana.panels import lines
 from grafana.query import (
     WORST,
-    by_kind,
     kinds,
     over_time,
     paused,
     sel,
+    total_by_kind,
 )
 
 LEGEND = "{{node}} {{device}}"
@@ -26,7 +26,7 @@ def congestion() -> list[Json]:
         lines(
             "Congestion signals per second by kind (RoCE)",
             "Of the nodes shown. Sent: others are asked to slow down; handled: this node was.",
-            [over_time(f"sum by (kind) ({by_kind(WORST, signals, 'rate')})", "{{kind}}")],
+            [over_time(total_by_kind(WORST, signals), "{{kind}}")],
             "cps",
             named(kinds(signals)),
         ),

@@ -105,6 +105,14 @@ def by_kind(scope: str, names: Sequence[str], function: str, window: str = RATE)
     )
 
 
+def total_by_kind(scope: str, names: Sequence[str]) -> str:
+    """Rates of several counters over all ports. Added up before they are named: the names cost more than the sum."""
+    return " or ".join(
+        f'label_replace(sum(rate({sel(f"port_{name}_total", scope)}{RATE})), "kind", "{kind}", "", "")'
+        for name, kind in zip(names, kinds(names), strict=True)
+    )
+
+
 def paused(scope: str, side: str, window: str = RATE) -> str:
     """Share of time that a port stood in pauses: per priority, and of the whole link."""
     kinds = (f"rate({sel(f'port_{kind}_{side}_seconds_total', scope)}{window})" for kind in ("pfc_pause", "pause"))
