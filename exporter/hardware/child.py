@@ -119,8 +119,9 @@ class Child:
 class Group:
     """A program in a process group of its own, read line by line until it ends, and killed with all it started.
 
-    For one thread. `keep` are descriptors that it inherits; `prepare` runs in the new process before the program
-    (only from a process without threads: it is a fork).
+    For one thread. `keep` are descriptors that it inherits. `prepare` is for a worker's own programs: it runs in the
+    new process before the program (only from a process without threads: it is a fork), which then belongs to the
+    worker's group, and its standard error is read too.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class Group:
                 argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=None if prepare is None else subprocess.STDOUT,
                 env=environment,
                 pass_fds=tuple(keep),
                 start_new_session=prepare is None,
@@ -144,10 +146,11 @@ class Group:
         except OSError as error:
             raise ChildEndedError(f"{argv[0]}: {error.strerror}") from error
         self._buffer = b""
+        self._leads = prepare is None
 
     @property
     def pid(self) -> int:
-        """Of the program; of its process group too."""
+        """Of the program; of its process group too, where it has one."""
         return self._process.pid
 
     def line(self, seconds: float, wake: int | None = None) -> bytes | None:
@@ -191,8 +194,8 @@ class Group:
         self._until(self._ended, kill_after)
         # before it is collected: its number, and so the group's, can't be another's yet
         with suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        gone = self._until(lambda: self._ended() and not members(process.pid), seconds)
+            (os.killpg if self._leads else os.kill)(process.pid, signal.SIGKILL)
+        gone = self._until(lambda: self._ended() and not (self._leads and members(process.pid)), seconds)
         if process.stdout is not None:
             process.stdout.close()
         return how(process.wait()) if gone else None

@@ -46,6 +46,7 @@ class Control:
                 target=flow.target,
                 factor=flow.factor,
                 transport=flow.transport,
+                moved=flow.moved,
             )
         )
 

@@ -67,7 +67,7 @@ class Spec:
 
     `gpus` are UUIDs, in the order of their numbers; empty: all that CUDA shows. `slow_below` is the bandwidth
     (bytes/s) under which an intra probe goes on to the GPU pairs; 0: never. `algorithm` is `ring`, `tree` or `auto`.
-    `interface` is the netdev of NCCL's bootstrap, inside one node the loopback. `port` is TCP, for perftest.
+    `interface` is the netdev of NCCL's bootstrap, inside one node the loopback. `sysfs` is where the host's /sys is.
     """
 
     engine: str
@@ -81,7 +81,7 @@ class Spec:
     interface: str = "lo"
     traffic_class: int | None = None
     slow_below: float = 0.0
-    port: int = 18515
+    sysfs: str = "/sys"
     deadlines: Deadlines = Deadlines()
 
     def dump(self) -> str:
@@ -104,7 +104,8 @@ class Flow:
 
     `kind` is `allreduce` (all GPUs; source and target empty), `sendrecv` and `write` (one direction), `latency`.
     `factor` times `size` is what crosses the slowest link in one operation: nccl-tests' bus bandwidth
-    (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). Latencies are one way.
+    (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md). Latencies are one way. `moved` is bytes over
+    that link in all, warm-up included.
     """
 
     kind: Literal["allreduce", "sendrecv", "write", "latency"]
@@ -114,6 +115,7 @@ class Flow:
     target: str = ""
     factor: float = 1.0
     transport: str = ""
+    moved: int = 0
 
     @property
     def bandwidth(self) -> float:
@@ -163,9 +165,8 @@ class Outcome:
 
     @property
     def bytes(self) -> int:
-        """What the flows sent over their links in all: 2 operations of warm-up, then the timed ones."""
-        rounds = self.spec.batches * self.spec.iterations + 2
-        return int(sum(flow.size * flow.factor * rounds for flow in self.flows))
+        """What the flows sent over their links in all."""
+        return sum(flow.moved for flow in self.flows)
 
 
 class Refused(Exception):  # noqa: N818 - that an engine can't run here is no error

@@ -16,11 +16,10 @@ from typing import Any, Literal
 from exporter.probes.control import Control, TimedOut
 from exporter.probes.engines import nccl_api as api
 from exporter.probes.engines import nccl_env
-from exporter.probes.engines.nccl_rank import Rank, log_file
+from exporter.probes.engines.nccl_rank import SMALL, SMALL_ITERATIONS, WARM_UP, Rank, log_file
 from exporter.probes.protocol import Flow, Refused, Spec, merged
 from exporter.probes.ranks import Ranks
 
-SMALL = 8
 MAX_GPUS = 64
 
 
@@ -52,7 +51,9 @@ def _run(spec: Spec, count: int, ranks: Ranks, control: Control) -> None:
     ranks.tell({"join": ready[0]["unique"]})
     ranks.gather("joined")
     for flow in _flows(spec, count, ranks):
-        control.flow(flow)
+        iterations = SMALL_ITERATIONS if flow.kind == "latency" else spec.iterations
+        moved = flow.size * flow.factor * (WARM_UP + spec.batches * iterations)
+        control.flow(replace(flow, moved=int(moved)))
     control.enter("end")
     ranks.tell({"end": True})
     try:
