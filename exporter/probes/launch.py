@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, get_args
 
 from exporter.hardware.child import ChildEndedError, Group
@@ -27,6 +28,8 @@ class Stop:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
+        self._lock = Lock()
+        self._closed = False
         self.reason = ""
 
     @property
@@ -36,14 +39,17 @@ class Stop:
 
     def set(self, reason: str) -> None:
         """End the probe."""
-        if not self.reason:
-            self.reason = reason
-            os.write(self._writer, b"x")
+        with self._lock:
+            if not self.reason and not self._closed:
+                self.reason = reason
+                os.write(self._writer, b"x")
 
     def close(self) -> None:
         """Give the descriptors back."""
-        os.close(self._reader)
-        os.close(self._writer)
+        with self._lock:
+            self._closed = True
+            os.close(self._reader)
+            os.close(self._writer)
 
 
 @dataclass(slots=True)
