@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
+from typing import TYPE_CHECKING
 
-from exporter.build import Machine, Simulated, Sources, build_node, node_name
+from exporter.build import Machine, Simulated, Sources, build_node, build_prober, node_name
 from exporter.clock import Clock
 from exporter.config import Config, load
 from exporter.exposition import OPENMETRICS, TEXT, Exposition
+from exporter.hardware.base import Hardware
 from exporter.hardware.simulated import elapsed_since
 from exporter.logs import set_up
 from exporter.model import UserError
@@ -30,6 +32,9 @@ from exporter.schedule import Schedule
 from exporter.server import Listener, Request, Response, Route, listen, offers, serve
 from exporter.state import State
 from exporter.web import Web
+
+if TYPE_CHECKING:
+    from exporter.probes.scheduled import ScheduledProbes
 
 BEAT_LIMIT = 10.0
 """Seconds without a turn of the schedule's loop after which /healthz says so."""
@@ -45,6 +50,7 @@ class Shown:
     node: Node
     exposition: Exposition
     page: Page
+    probes: "ScheduledProbes | None" = None
 
 
 class Daemon:
@@ -80,6 +86,8 @@ class Daemon:
     def stop(self) -> None:
         """Start nothing more, and give the driver and the state back."""
         self._schedule.stop()
+        if self._shown.probes is not None:
+            self._shown.probes.stop()
         self._sources.let_go()
         self._state.close()
 
@@ -103,10 +111,14 @@ class Daemon:
         if (config.web, config.paths.state) != (before.config.web, before.config.paths.state):
             log.warning("a change of web or paths.state needs a restart; the rest of the new configuration is used")
         self._schedule.replace({})
+        if before.probes is not None:
+            before.probes.stop("reload")
         if not before.node.wait(max(plan.timing.timeout for plan in before.node.plans.values())):
             self._sources.renew()
         shown = self._build(config)
         shown.node.inherit(before.node)
+        if shown.probes is not None and before.probes is not None:
+            shown.probes.inherit(before.probes)
         shown.node.board.note_reload(successful=True)
         shown.node.turn(shown.node.plans)
         self._use(shown)
@@ -120,12 +132,23 @@ class Daemon:
             "/healthz": self._healthz,
             "/readyz": self._readyz,
             "/api/v1/node": self._node,
+            "/api/v1/probes": self._probes,
         }
 
     def _build(self, config: Config) -> Shown:
-        node = build_node(config, self._sources.open(config), self._state, Clock())
+        hardware = self._sources.open(config)
+        probes = self._make_probes(config, hardware)
+        node = build_node(config, hardware, self._state, Clock(), probes)
         name, rack = node_name(config, self._scenario), config.node.labels.get("rack", "")
-        return Shown(config, name, node, Exposition(name, rack, process=True), Page(name))
+        return Shown(config, name, node, Exposition(name, rack, process=True), Page(name), probes)
+
+    def _make_probes(self, config: Config, hardware: Hardware) -> "ScheduledProbes | None":
+        """None where they are off, and on a simulated node: nothing of the machine is touched for it."""
+        if not config.probes.enabled or self._scenario is not None:
+            return None
+        from exporter.probes.scheduled import ScheduledProbes  # noqa: PLC0415 - a node without probes pays for none
+
+        return ScheduledProbes(build_prober(config, hardware, self._state))
 
     def _use(self, shown: Shown) -> None:
         self._shown = shown
@@ -172,6 +195,11 @@ class Daemon:
     def _node(self, _request: Request) -> Response:
         shown = self._shown
         body = node_json(shown.node.board.snapshot(), shown.name, shown.config.node.labels)
+        return Response(body, "application/json")
+
+    def _probes(self, _request: Request) -> Response:
+        probes = self._shown.probes
+        body = probes.document() if probes is not None else b'{"enabled": false, "probes": []}'
         return Response(body, "application/json")
 
     def _healthz(self, _request: Request) -> Response:

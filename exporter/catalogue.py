@@ -10,6 +10,7 @@ import exporter.checks.infiniband
 import exporter.checks.nvlink
 import exporter.checks.roce
 import exporter.exposition
+import exporter.probes.figures
 from exporter.metrics import Metric
 
 MODULES: tuple[tuple[str, ModuleType], ...] = (
@@ -19,6 +20,7 @@ MODULES: tuple[tuple[str, ModuleType], ...] = (
     ("NVLink (`checks/nvlink.py`)", exporter.checks.nvlink),
     ("GPUs (`checks/gpu.py`)", exporter.checks.gpu),
     ("Host (`checks/host.py`)", exporter.checks.host),
+    ("Probes (`probes/figures.py`)", exporter.probes.figures),
     ("The daemon itself (`exposition.py`)", exporter.exposition),
 )
 

@@ -6,11 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
+from exporter.windows import Window, fields
+
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _DURATION = re.compile(_NUMBER + r"\s*(ms|s|m|h|d)")
 _RATE = re.compile(_NUMBER + r"\s*([KMGT]?)(bit|B)/s")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SIZE = re.compile(_NUMBER + r"\s*([KMGT]?)(i?)B")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([^:\s\[\]]*)):(\d{1,5})")
 
 
@@ -28,6 +31,26 @@ def rate(value: Any) -> float:
     if not match or not float(match[1]):
         raise ValueError("a rate with its unit is needed, such as 400Gbit/s or 50GB/s")
     return float(match[1]) * _PREFIX[match[2]] / (8 if match[3] == "bit" else 1)
+
+
+def size(value: Any) -> int:
+    """Bytes. Raises ValueError."""
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if not match or not float(match[1]) or (match[3] and not match[2]):
+        raise ValueError("a size with its unit is needed, such as 64MiB or 100GB")
+    power = " KMGT".index(match[2] or " ")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
+
+
+def window(value: Any) -> Window:
+    """A window that comes again: `0 8 * * 1-5 for 10h`. Raises ValueError."""
+    begin, separator, length = value.partition(" for ") if isinstance(value, str) else ("", "", "")
+    if not separator:
+        raise ValueError("five fields of cron and a length are needed, such as `0 8 * * 1-5 for 10h`")
+    seconds = duration(length.strip())
+    if not 60 <= seconds <= duration("7d"):
+        raise ValueError("a window lasts from 1m to 7d")
+    return Window(fields(begin), seconds, value)
 
 
 def address(value: Any) -> tuple[str, int]:
@@ -50,5 +73,7 @@ def between(least: str, most: str) -> Callable[[float], float]:
 
 
 Duration = Annotated[float, BeforeValidator(duration)]
+Size = Annotated[int, BeforeValidator(size)]
+Quiet = Annotated[Window, BeforeValidator(window)]
 Rate = Annotated[float, BeforeValidator(rate)]
 Address = Annotated[tuple[str, int], BeforeValidator(address)]

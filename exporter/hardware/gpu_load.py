@@ -32,6 +32,7 @@ class GpuLoad:
     memory: int | None = None
     mig: bool = False
     failure: str = ""
+    pci_address: str = ""
 
     @property
     def subject(self) -> str:
@@ -116,4 +117,5 @@ def _gpu(raw: dict[str, object]) -> GpuLoad:
         None if memory is None else int(str(memory)),
         bool(raw["mig"]),
         str(raw["failure"]),
+        str(raw["pci"]),
     )

@@ -36,12 +36,13 @@ class Load:
 
     def _gpu(self, index: int) -> Mapping[str, Any]:
         """One GPU; of one whose processes can't be listed nobody knows that it is free."""
-        found: dict[str, Any] = {
-            "index": index, "uuid": "", "pids": [], "utilisation": None, "memory": None, "mig": 0, "failure": ""
-        }  # fmt: skip
+        found: dict[str, Any] = {"index": index, "uuid": "", "pci": "", "pids": [], "failure": ""}
+        found |= {"utilisation": None, "memory": None, "mig": 0}
         try:
             handle = self._library.call("nvmlDeviceGetHandleByIndex", index)
             found["uuid"] = str(self._library.call("nvmlDeviceGetUUID", handle))
+            pci = self._library.call("nvmlDeviceGetPciInfo", handle)
+            found["pci"] = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
             processes = self._library.call("nvmlDeviceGetComputeRunningProcesses", handle)
         except NvmlError as error:
             return {**found, "failure": str(error)}

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Thread
@@ -12,7 +12,7 @@ from exporter.hardware.base import PortSource
 from exporter.hardware.child import members
 from exporter.hardware.gpu_load import GpuLoad, LoadSource
 from exporter.history import delta
-from exporter.model import Port, SourceError, Unavailable
+from exporter.model import Port, Ports, SourceError, Unavailable
 from exporter.probes.gate import Allocations, NicLoad, Refusal, Situation, work
 from exporter.probes.launch import Stop
 
@@ -35,7 +35,10 @@ class Scheduler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The sources; `schedulers` by name. `pause` waits so many seconds."""
+    """The sources; `schedulers` by name. `pause` waits so many seconds; `wanted` picks the ports whose traffic counts.
+
+    `unknown` is as in gate.work.
+    """
 
     schedulers: Mapping[str, Scheduler]
     load: LoadSource
@@ -43,11 +46,13 @@ class Survey:
     pause: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
     unknown: int = 0
+    wanted: Callable[[Ports], Sequence[Port]] = lambda reading: reading.ports
 
     def idle(self) -> Situation:
         """Everything, over several polls."""
         seen = [self._look()]
-        for _ in range(POLLS - 1):
+        nothing = seen[0][0].gpus is None and not seen[0][1]
+        for _ in range(0 if nothing else POLLS - 1):
             self.pause(PAUSE)
             seen.append(self._look())
         first, last = seen[0], seen[-1]
@@ -81,7 +86,7 @@ class Survey:
     def _look(self) -> tuple[Situation, tuple[Port, ...], float]:
         situation = self.now()
         try:
-            ports = self.ports.read().ports
+            ports = tuple(self.wanted(self.ports.read()))
         except Unavailable:
             ports = ()
         except SourceError as error:

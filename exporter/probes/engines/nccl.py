@@ -122,10 +122,8 @@ def rounds(count: int) -> Iterator[list[tuple[int, int]]]:
 
 def _count(spec: Spec, control: Control) -> int:
     """How many GPUs there are, by a process of its own: one that has called CUDA can't be forked."""
-    if spec.nics and len(spec.nics) != 2:
-        raise Refused("two_nics", "a loopback needs two NICs")
-    if spec.scope == "loopback" and not spec.nics:
-        raise Refused("two_nics", "a loopback needs two NICs")
+    if len(spec.nics) != (2 if spec.scope == "loopback" else len(spec.nics) and 2):
+        raise Refused("two_nics", "a loopback needs two active compute ports on this node")
     for nic in spec.nics:
         if not nic.active:
             raise Refused("port_not_active", f"{nic.subject} is not ACTIVE")

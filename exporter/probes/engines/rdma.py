@@ -45,6 +45,8 @@ class Tools:
 
 def measure(spec: Spec, control: Control) -> None:
     """One probe; see worker.ENGINES."""
+    if spec.scope == "loopback" and len(spec.nics) != 2:
+        raise Refused("two_nics", "a loopback needs two active compute ports on this node")
     if spec.scope not in ("loopback", "latency") or len(spec.nics) != 2:
         raise Refused("not_for_this", "perftest measures between two NICs, not between GPUs")
     tools = find_tools()
