@@ -29,6 +29,7 @@ from exporter.state import State
 HOOK_RESERVE = 3.0
 """Seconds before a hook's deadline at which a probe is aborted, for its worker to be gone in time."""
 OK, SLOW, ERROR = 0, 1, 2
+SHOWN_PAIRS = 5
 log = logging.getLogger(__name__)
 
 
@@ -119,7 +120,7 @@ def _shown(done: Round) -> int:
     for refusal in done.refusals:
         print(f"not measured: {refusal}")
     measured = [record for record in done.records if record["result"] == "ok"]
-    if not measured and not done.refusals:
+    if not done.refusals and all(record["result"] == "refused" for record in done.records):
         print("nothing was measured")
     if any(record["result"] in ("error", "timeout") for record in done.records):
         return ERROR
@@ -138,10 +139,19 @@ def lines(record: Record) -> Iterator[str]:
         return
     facts = ", ".join(f"{name} {value}" for name, value in record["facts"].items())
     yield f"{engine}: measured in {record['seconds']:.1f} s ({facts})"
-    for flow in record["flows"]:
+    pairs = sorted((flow for flow in record["flows"] if _of_gpus(flow)), key=lambda flow: flow["bytes_per_second"])
+    for flow in [flow for flow in record["flows"] if not _of_gpus(flow)] + pairs[:SHOWN_PAIRS]:
         yield "  " + "  ".join(_words(record, flow))
+    if len(pairs) > SHOWN_PAIRS:
+        middle = pairs[len(pairs) // 2]["bytes_per_second"]
+        yield f"  ... the slowest of {len(pairs)} pairs of GPUs; half of them give at least {_gb(middle)} GB/s"
     if known := hint(record):
         yield f"  {known}"
+
+
+def _of_gpus(flow: Record) -> bool:
+    """Whether it is one of the pairs of GPUs."""
+    return bool(flow["kind"] == "sendrecv" and flow["source"].startswith("gpu"))
 
 
 def _words(record: Record, flow: Record) -> Iterator[str]:

@@ -18,13 +18,17 @@ def intra(size: int, gpus: Sequence[GpuLoad] | None, slow_below: float, deadline
 def nics(
     ports: Sequence[Port], assignments: Mapping[Subject, Assignment], gpus: Sequence[GpuLoad] | None
 ) -> tuple[Nic, ...]:
-    """The compute ports that carry data, by rail, each with the nearest GPU that no other has."""
+    """The compute ports that carry data, by rail, each with the nearest GPU that no other has.
+
+    Not those of virtual functions, which belong to the guests of this host; software devices (rxe) are welcome.
+    """
     taken: set[str] = set()
     found = []
     rails = {port.subject: assignments.get((port.device.name, port.number)) for port in ports}
     for port in sorted(ports, key=lambda one: _rail(rails[one.subject])):
         where = rails[port.subject]
-        if where is None or where.role is not Role.COMPUTE or not port.active or port.device.virtual:
+        function = port.device.virtual and port.device.pci_address
+        if where is None or where.role is not Role.COMPUTE or not port.active or function:
             continue
         near = [gpu.uuid for gpu in gpus or () if gpu.pci_address and gpu.pci_address in port.device.near_gpus]
         free = [uuid for uuid in [*near, *(gpu.uuid for gpu in gpus or ())] if uuid and uuid not in taken]

@@ -9,7 +9,6 @@ from threading import Event, Thread
 from typing import Protocol
 
 from exporter.hardware.base import PortSource
-from exporter.hardware.child import members
 from exporter.hardware.gpu_load import GpuLoad, LoadSource
 from exporter.history import delta
 from exporter.model import Port, Ports, SourceError, Unavailable
@@ -127,7 +126,7 @@ class Watch:
     def _run(self) -> None:
         while not self._over.wait(WATCH_SECONDS):
             situation = self._survey.now()
-            self._ours |= frozenset(members(self._group)) if self._group else frozenset()
+            self._ours |= self._own(situation)
             reasons = list(work(situation, self._ours, self._survey.unknown))
             heard = [reason for reason in reasons if not reason.reason.endswith("_unreadable")]
             if heard:
@@ -139,9 +138,21 @@ class Watch:
                 self._tell(reasons[0])
                 return
 
+    def _own(self, situation: Situation) -> frozenset[int]:
+        """Those of the processes on the GPUs that belong to the probe's group."""
+        shown = {pid for gpu in situation.gpus or () for pid in gpu.processes}
+        return frozenset(pid for pid in shown if self._group and _group_of(pid) == self._group)
+
     def _tell(self, refusal: Refusal) -> None:
         self.found = refusal
         self._stop.set(refusal.reason)
+
+
+def _group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return 0
 
 
 def unknown_processes(proc: Path = Path("/proc")) -> int:

@@ -35,6 +35,13 @@ def test_compute_ports_that_carry_data_by_rail_each_with_a_gpu_of_its_own() -> N
     assert [nic.gpu for nic in nics(ports, where, None)] == ["", "", ""]
 
 
+def test_virtual_functions_are_left_to_their_guests_and_software_devices_are_not() -> None:
+    function = Port(Device("mlx5_9", pci_address="0000:99:00.1", virtual=True), 1, "InfiniBand", 4)
+    software = Port(Device("rxe0", virtual=True), 1, "Ethernet", 4)
+    where = {("mlx5_9", 1): Assignment(Role.COMPUTE, 0), ("rxe0", 1): Assignment(Role.COMPUTE, 1)}
+    assert [nic.device for nic in nics([function, software], where, None)] == ["rxe0"]
+
+
 def test_pairs_are_of_one_leaf_and_change_from_turn_to_turn() -> None:
     eight = [Nic(f"mlx5_{index}", leaf="a" if index < 4 else "b") for index in range(8)]
     seen: dict[str, set[str]] = {}

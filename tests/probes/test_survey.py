@@ -1,5 +1,6 @@
 """What the gate is told: over several polls before a probe, and while it runs."""
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -89,6 +90,20 @@ def test_a_source_that_fails_for_a_moment_does_not_stop_it_and_one_that_stays_do
     stop.close()
 
 
+def test_its_own_processes_are_known_by_their_group() -> None:
+    load = Load()
+    stop, watch = watched(load)
+    watch.follow(os.getpgid(0))
+    load.said = (replace(gpus(1)[0], processes=(os.getpid(),)),)
+    polls = load.polls
+    eventually(lambda: load.polls > polls + 2)
+    assert stop.reason == ""
+    load.said = (replace(gpus(1)[0], processes=(os.getpid(), 1)),)
+    eventually(lambda: stop.reason == "gpu_process")
+    watch.end()
+    stop.close()
+
+
 def test_what_appeared_unseen_is_seen_at_the_end() -> None:
     load = Load()
     stop, watch = watched(load)
@@ -114,8 +129,8 @@ def test_nvml_says_who_uses_the_gpus(tmp_path: Path) -> None:
     load = NvmlLoad(lambda: Child(argv, nvml.environment), lambda: True)
     try:
         assert load.read() == (
-            GpuLoad(0, "GPU-fake-0", (), 0, 0, mig=True),
-            GpuLoad(1, "GPU-fake-1", (4711, 4712), 97, 5 << 30),
+            GpuLoad(0, "GPU-fake-0", (), 0, 0, mig=True, pci_address="0000:10:00.0"),
+            GpuLoad(1, "GPU-fake-1", (4711, 4712), 97, 5 << 30, pci_address="0000:11:00.0"),
         )
         nvml.set({"err.nvmlDeviceGetComputeRunningProcesses_v3.0": 4})
         assert load.read()[0].failure

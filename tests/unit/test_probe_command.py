@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,3 +124,31 @@ def test_a_result_for_people() -> None:
     assert "expected 48.0 GB/s (50%) SLOW" in said[1]
     assert "last 47.0 48.0" in said[1]
     assert "2.5 us" in said[2]
+
+
+def test_of_many_pairs_of_gpus_the_slowest_are_shown() -> None:
+    pair: dict[str, Any] = {
+        "kind": "sendrecv",
+        "transport": "P2P",
+        "expected": None,
+        "slowest": 1e9,
+        "fastest": 1e9,
+        "recent": [],
+    }
+    flows = [
+        {**pair, "source": f"gpu{number}", "target": "gpu7", "bytes_per_second": (20 - number) * 1e9}
+        for number in range(7)
+    ]
+    record = {
+        "engine": "nccl",
+        "scope": "intra",
+        "result": "ok",
+        "size": 1,
+        "seconds": 1.0,
+        "facts": {},
+        "flows": flows,
+    }
+    said = list(lines(record))
+    assert "gpu6 > gpu7" in said[1]
+    assert len(said) == 1 + 5 + 1
+    assert "slowest of 7 pairs of GPUs; half of them give at least 17.0 GB/s" in said[-1]
