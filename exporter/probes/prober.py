@@ -14,7 +14,8 @@ from exporter.probes.figures import Tally
 from exporter.probes.gate import Limits, Permission, Refusal, Situation, allowed, idle
 from exporter.probes.journal import MIN_RATIO, Journal, Lock, Record, paused_until
 from exporter.probes.launch import Stop, measure
-from exporter.probes.protocol import Deadlines, Flow, Nic, Outcome, Phase, Scope, Spec
+from exporter.probes.protocol import Deadlines, Nic, Outcome, Phase, Scope, Spec
+from exporter.probes.record import make_record, shown_flow
 from exporter.probes.survey import Survey, Watch
 from exporter.rails import Assignment, Subject
 from exporter.windows import Window
@@ -194,7 +195,7 @@ class Prober:
         """One probe, watched, with what happened beside it; kept if it was launched in earnest."""
         if spec.engine in NOT_HERE:
             outcome = Outcome(spec, "refused", "not_for_this", NOT_HERE[spec.engine], began=self.means.wall())
-            return _record(outcome, {}, (), None, self.means.wall())
+            return make_record(outcome, {}, (), None, self.means.wall())
         before = self.means.witness.read()
         watch = Watch(self.means.survey, stop)
         found: Refusal | None = None
@@ -212,7 +213,7 @@ class Prober:
                 outcome, result="aborted", reason=found.reason, message=f"work appeared: {found}", flows=()
             )
         flows, learn = self._flows(outcome)
-        record = _record(outcome, beside, flows, found, self.means.wall())
+        record = make_record(outcome, beside, flows, found, self.means.wall())
         self._count(outcome, found)
         if outcome.result != "refused":
             self.journal.add(record, {} if self.means.suspect() else learn)
@@ -241,7 +242,7 @@ class Prober:
         for flow in outcome.flows:
             key = jobs.key(outcome.spec.scope, outcome.spec.engine, flow.size, flow.source, flow.target)
             expected = self.journal.expected(key) if flow.kind != "latency" else None
-            shown.append(_flow(flow, rails, expected, self.journal.recent(key)))
+            shown.append(shown_flow(flow, rails, expected, self.journal.recent(key)))
             if flow.kind != "latency" and (expected is None or flow.bandwidth >= MIN_RATIO * expected):
                 learn[key] = flow.bandwidth
         return tuple(shown), learn if outcome.result == "ok" else {}
@@ -263,56 +264,3 @@ def compute_only(assign: Assign) -> Callable[[Ports], Sequence[Port]]:
         return [port for port in reading.ports if roles[port.device.name, port.number].role is Role.COMPUTE]
 
     return wanted
-
-
-def _record(
-    outcome: Outcome,
-    beside: Mapping[str, Any],
-    flows: Sequence[Mapping[str, Any]],
-    found: Refusal | None,
-    now: float,
-) -> Record:
-    """As it is kept and served."""
-    spec = outcome.spec
-    return {
-        "time": now,
-        "scope": spec.scope,
-        "engine": spec.engine,
-        "result": outcome.result,
-        "reason": outcome.reason,
-        "message": outcome.message,
-        "preempted": found is not None,
-        "phase": outcome.phase,
-        "phases": {name: round(seconds, 3) for name, seconds in outcome.phases.items()},
-        "seconds": round(outcome.seconds, 3),
-        "bytes": outcome.bytes,
-        "size": spec.size,
-        "gpus": list(spec.gpus),
-        "flows": list(flows),
-        "facts": dict(outcome.facts),
-        "evidence": dict(beside),
-    }
-
-
-def _flow(flow: Flow, rails: Mapping[str, str], expected: float | None, recent: Sequence[float]) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "kind": flow.kind,
-        "source": flow.source,
-        "target": flow.target,
-        "source_rail": rails.get(flow.source, ""),
-        "target_rail": rails.get(flow.target, ""),
-        "transport": flow.transport,
-        "expected": expected,
-    }
-    if flow.kind == "latency":
-        return {**shown, "latency": flow.latency}
-    slowest, fastest = flow.bandwidth_range
-    ratio = None if expected is None else flow.bandwidth / expected
-    return {
-        **shown,
-        "bytes_per_second": flow.bandwidth,
-        "slowest": slowest,
-        "fastest": fastest,
-        "ratio": ratio,
-        "recent": list(recent),
-    }

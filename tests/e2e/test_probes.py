@@ -96,6 +96,21 @@ def test_off_by_default_nothing_is_started(library: Path) -> None:
         assert children(daemon) == []
 
 
+def test_a_new_configuration_turns_them_on_and_off(library: Path) -> None:
+    fakenccl.configure(library)
+    with probing(library) as daemon:
+        assert daemon.get("/api/v1/probes").json()["enabled"]
+        config = library / "eastwest.yml"
+        text = config.read_text()
+        config.write_text(text.replace("enabled: true", "enabled: false"))
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: not daemon.get("/api/v1/probes").json()["enabled"], 20)
+        config.write_text(text)
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: daemon.get("/api/v1/probes").json()["enabled"], 20)
+        eventually(lambda: daemon.value('eastwest_check_success{check="probes"}') == 1, 20)
+
+
 def test_by_hand_and_as_a_hook(library: Path) -> None:
     fakenccl.configure(library, rate=360e9)
     config = library / "eastwest.yml"
@@ -114,6 +129,7 @@ def test_a_hook_is_over_by_its_deadline(library: Path) -> None:
     fakenccl.configure(library, hang="run", hang_abort=1)
     config = library / "eastwest.yml"
     config.write_text(f"paths: {{state: {library}, sysfs: {library / 'sys'}}}\nprobes: {{enabled: true}}\n")
+    (library / "sys").mkdir()
     hook = command("probe", "--hook", "prolog", "--deadline", "8s", "--config", str(config))
     began = time.monotonic()
     done = subprocess.run(hook, capture_output=True, text=True, timeout=60, check=True)

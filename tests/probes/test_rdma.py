@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from exporter.hardware.child import members
-from exporter.probes.engines.rdma import roce_gid
+from exporter.probes.engines.gid import roce_gid
 from exporter.probes.launch import Stop, measure
 from exporter.probes.protocol import Deadlines, Nic, Outcome, Spec
 from tests.e2e.daemon import eventually

@@ -11,13 +11,15 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 from exporter.probes.control import Control, TimedOut
 from exporter.probes.engines import nccl_api as api
 from exporter.probes.engines import nccl_env
+from exporter.probes.engines.gid import roce_gid
 from exporter.probes.engines.nccl_rank import SMALL, SMALL_ITERATIONS, WARM_UP, Rank, log_file
-from exporter.probes.protocol import Flow, Refused, Spec, merged
+from exporter.probes.protocol import Flow, Nic, Refused, Spec, merged
 from exporter.probes.ranks import Ranks
 
 MAX_GPUS = 64
@@ -28,6 +30,7 @@ def measure(spec: Spec, control: Control) -> None:
     count = _count(spec, control)
     if spec.nics:
         count = len(spec.nics)
+    spec = replace(spec, nics=tuple(_addressed(nic, Path(spec.sysfs)) for nic in spec.nics))
     logs = [log_file() for _ in range(count)]
     environments = [nccl_env.environment(spec, rank, os.environ, path) for rank, (_, path) in enumerate(logs)]
     ranks = Ranks(environments, lambda number, line: Rank(spec, number, count, line, logs[number][0]).live(), control)
@@ -118,6 +121,13 @@ def rounds(count: int) -> Iterator[list[tuple[int, int]]]:
         yield pairs
         yield [(b, a) for a, b in pairs]
         seats = [seats[0], seats[-1], *seats[1:-1]]
+
+
+def _addressed(nic: Nic, sysfs: Path) -> Nic:
+    """A RoCE port with its GID: NCCL finds it by itself from 2.21 on."""
+    if nic.link_layer != "Ethernet" or nic.gid_index >= 0:
+        return nic
+    return replace(nic, gid_index=roce_gid(sysfs / "class" / "infiniband" / nic.device / "ports" / str(nic.port)))
 
 
 def _count(spec: Spec, control: Control) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 from exporter.hardware.child import ChildEndedError, Group
 from exporter.probes.control import Control
 from exporter.probes.engines import perftest
+from exporter.probes.engines.gid import roce_gid, text
 from exporter.probes.protocol import Failed, Flow, Nic, Refused, Spec
 
 PR_SET_PDEATHSIG = 1
@@ -78,19 +79,9 @@ def checked(nic: Nic, root: Path) -> Nic:
         raise Refused("no_device", f"{nic.subject}: {error.strerror}") from error
     if not state.startswith(ACTIVE):
         raise Refused("port_not_active", f"{nic.subject} is {state.partition(':')[2].strip() or 'not ACTIVE'}")
-    ethernet = nic.link_layer == "Ethernet" or _text(port / "link_layer") == "Ethernet"
+    ethernet = nic.link_layer == "Ethernet" or text(port / "link_layer") == "Ethernet"
     index = nic.gid_index if nic.gid_index >= 0 or not ethernet else roce_gid(port)
     return Nic(nic.device, nic.port, "Ethernet" if ethernet else "InfiniBand", gpu=nic.gpu, gid_index=index)
-
-
-def roce_gid(port: Path) -> int:
-    """The GID of RoCE version 2 with an IPv4 address, else of version 2 at all; -1 where there is none."""
-    found: dict[int, str] = {}
-    for entry in (port / "gid_attrs" / "types").glob("*"):
-        if entry.name.isdigit() and _text(entry) == "RoCE v2":
-            found[int(entry.name)] = _text(port / "gids" / entry.name)
-    mapped = [index for index, gid in found.items() if gid.startswith("0000:0000:0000:0000:0000:ffff:")]
-    return min(mapped or found, default=-1)
 
 
 def _bandwidth(spec: Spec, control: Control, tools: Tools, source: Nic, target: Nic, gpus: bool) -> Flow:  # noqa: PLR0913
@@ -217,7 +208,7 @@ def listens(port: int, proc: Path) -> bool:
     """Whether anything listens on a TCP port, by /proc/net/tcp and tcp6."""
     sought = f":{port:04X}"
     for name in ("tcp", "tcp6"):
-        for line in _text(proc / name).splitlines():
+        for line in text(proc / name).splitlines():
             fields = line.split()
             if len(fields) > 3 and fields[1].endswith(sought) and fields[3] == LISTEN:
                 return True
@@ -236,10 +227,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
