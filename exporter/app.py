@@ -91,6 +91,11 @@ class Daemon:
         self._sources.let_go()
         self._state.close()
 
+    def end_probes(self) -> None:
+        """Abort a probe, if one runs, while what else the daemon does comes to its end."""
+        if self._shown.probes is not None:
+            self._shown.probes.abort("daemon_stops")
+
     def release(self, seconds: float) -> None:
         """Let go of NVML for so long."""
         self._release.ask(seconds)
@@ -254,8 +259,13 @@ def _give_up(ending: list[str], why: str) -> None:
 async def _until_told(daemon: Daemon, listener: Listener, web: Web | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+
+    def end() -> None:
+        daemon.end_probes()
+        stop.set()
+
     for told in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(told, stop.set)
+        loop.add_signal_handler(told, end)
     loop.add_signal_handler(signal.SIGHUP, lambda: Thread(target=daemon.reload, name="reload", daemon=True).start())
     loop.add_signal_handler(signal.SIGUSR1, daemon.release, RELEASE_SECONDS)
     daemon.start()

@@ -85,6 +85,7 @@ class Prober:
         self.journal = journal
         self.tally = Tally()
         self._stuck = 0
+        self._first = 0
 
     def round(  # noqa: PLR0913 - what a hook, a hand and the schedule each want differently
         self,
@@ -126,12 +127,16 @@ class Prober:
         if against := list(idle(seen.situation, self.settings.limits)):
             return self._skip(against)
         records: list[Record] = []
-        for wanted in self._jobs(scopes, by_hand, seen.situation.gpus):
+        wishes = list(self._jobs(scopes, by_hand, seen.situation.gpus))
+        # what the budget cut off the last time comes first: where setting up is slow it would never come
+        first, self._first = min(self._first, len(wishes)), 0
+        for position, wanted in enumerate(wishes[first:] + wishes[:first]):
             for engine in self.settings.engines:
                 spec = replace(wanted, engine=engine)
                 if stop.reason or (until is not None and self.means.clock() >= until):
                     return Round(tuple(records), (Refusal("stopped", stop.reason or "no time left"),))
                 if not by_hand and (over := self._over_budget()):
+                    self._first = (first + position) % len(wishes)
                     return Round(tuple(records), over)
                 if self.means.clock() - seen.at > FRESH_SECONDS:
                     seen = self._look()

@@ -58,13 +58,17 @@ class ScheduledProbes:
         self._prober.tally = before._prober.tally  # noqa: SLF001 - another object of this class
         self._next = min(self._next, before._next)  # noqa: SLF001 - as above
 
-    def stop(self, reason: str = "daemon_stops") -> None:
-        """Abort what runs and begin nothing more; waits for the worker's end."""
+    def abort(self, reason: str) -> None:
+        """Abort what runs and begin nothing more; waits for nothing."""
         with self._lock:
             self._ended = True
-            thread, stop = self._thread, self._stop
-            if stop is not None:
-                stop.set(reason)
+            if self._stop is not None:
+                self._stop.set(reason)
+
+    def stop(self, reason: str = "daemon_stops") -> None:
+        """As abort, and wait for the worker's end."""
+        self.abort(reason)
+        thread = self._thread
         if thread is not None:
             thread.join(STOP_SECONDS)
 

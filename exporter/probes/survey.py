@@ -116,10 +116,10 @@ class Watch:
         self._group = group
 
     def end(self) -> Refusal | None:
-        """Stop looking, look once more, and say what was found."""
+        """Stop looking, look once more (unless the probe was stopped for another reason), and say what was found."""
         self._over.set()
         self._thread.join(DEAF_SECONDS + 2.0)
-        if self.found is None:
+        if self.found is None and not self._stop.reason:
             self.found = next(work(self._survey.now(), self._ours, self._survey.unknown), None)
         return self.found
 

@@ -105,6 +105,16 @@ def test_the_budget_ends_a_round(stop: Stop) -> None:
     assert reasons(done) == ["budget"]
 
 
+def test_what_the_budget_cut_off_comes_first_the_next_time(stop: Stop) -> None:
+    lab = Lab(ports=PortsOf(("mlx5_0", "mlx5_1"), step=10**7))
+    lab.limit(max_seconds=1.0)
+    prober = lab.prober()
+    for _ in range(4):
+        prober.round(stop)
+        lab.clock.now += 7 * 3600
+    assert [spec.scope for spec in lab.launched] == ["intra", "loopback", "intra", "loopback"]
+
+
 def test_work_that_appears_during_a_probe_aborts_it_and_its_result_is_dropped(stop: Stop) -> None:
     lab = Lab()
 
