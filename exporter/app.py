@@ -1,6 +1,7 @@
 """The daemon: one node, its schedule and its server, put together here. The only file that knows them all."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -14,14 +15,15 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from exporter.build import Machine, Simulated, Sources, build_node, build_prober, node_name
+from exporter.acks import Acks
+from exporter.build import Machine, Simulated, Sources, build_node, build_prober, judgement, node_name, origin
 from exporter.clock import Clock
 from exporter.config import Config, load
 from exporter.exposition import OPENMETRICS, TEXT, Exposition
 from exporter.hardware.base import Hardware
 from exporter.hardware.simulated import elapsed_since
 from exporter.logs import set_up
-from exporter.model import UserError
+from exporter.model import Severity, UserError
 from exporter.node import Node
 from exporter.page import Page, node_json
 from exporter.passwords import Passwords
@@ -31,6 +33,7 @@ from exporter.release import Release
 from exporter.schedule import Schedule
 from exporter.server import Listener, Request, Response, Route, listen, offers, serve
 from exporter.state import State
+from exporter.verdict import document
 from exporter.web import Web
 
 if TYPE_CHECKING:
@@ -74,6 +77,7 @@ class Daemon:
         self._sources = sources
         self._reloading = Lock()
         self._state = state
+        self._acks = Acks(config.paths.state if scenario is None else None)
         self._beat = time.monotonic()
         self._schedule = Schedule(self._turned)
         self._shown = self._build(config)
@@ -136,14 +140,16 @@ class Daemon:
             "/metrics": self._metrics,
             "/healthz": self._healthz,
             "/readyz": self._readyz,
+            "/api/v1/health": self._health,
             "/api/v1/node": self._node,
             "/api/v1/probes": self._probes,
         }
 
     def _build(self, config: Config) -> Shown:
         hardware = self._sources.open(config)
+        verdict = judgement(config, self._acks)
         probes = self._make_probes(config, hardware)
-        node = build_node(config, hardware, self._state, Clock(), probes)
+        node = build_node(config, hardware, self._state, Clock(), verdict, probes)
         name, rack = node_name(config, self._scenario), config.node.labels.get("rack", "")
         return Shown(config, name, node, Exposition(name, rack, process=True), Page(name), probes)
 
@@ -153,7 +159,12 @@ class Daemon:
             return None
         from exporter.probes.scheduled import ScheduledProbes  # noqa: PLC0415 - a node without probes pays for none
 
-        return ScheduledProbes(build_prober(config, hardware, self._state))
+        return ScheduledProbes(build_prober(config, hardware, self._state, suspect=self._suspect))
+
+    def _suspect(self) -> bool:
+        """Whether a finding of weight is open: then what a probe gives is not what is usual."""
+        findings = self._shown.node.board.snapshot().findings
+        return any(shown.finding.severity is not Severity.INFO for shown in findings)
 
     def _use(self, shown: Shown) -> None:
         self._shown = shown
@@ -170,6 +181,7 @@ class Daemon:
 
     def _turned(self) -> None:
         self._beat = time.monotonic()
+        self._shown.node.watch()
         if self._web is not None:
             self._web.refresh()
         if self._release.unmet():
@@ -207,6 +219,11 @@ class Daemon:
         body = probes.document() if probes is not None else b'{"enabled": false, "probes": []}'
         return Response(body, "application/json")
 
+    def _health(self, _request: Request) -> Response:
+        shown = self._shown
+        body = json.dumps(document(shown.node.board.snapshot(), shown.name), indent=1)
+        return Response(body.encode() + b"\n", "application/json")
+
     def _healthz(self, _request: Request) -> Response:
         silent = time.monotonic() - self._beat
         if silent > BEAT_LIMIT:
@@ -236,7 +253,7 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
         release = Release(config.paths.state if scenario is None else None)
         if scenario is None:
             sources = Machine(release, partial(_give_up, ending))
-            state = State(config.paths.state, create=True)
+            state = State(config.paths.state, create=True, origin=origin(config))
         else:
             root = stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-", ignore_cleanup_errors=True))
             sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic()))

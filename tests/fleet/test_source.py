@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exporter import written
 from exporter.fleet import intake as intake_module
 from exporter.fleet import source, topology
 from exporter.fleet.intake import Intake, Skipped
@@ -170,3 +172,11 @@ def test_topology_by_node_and_by_rail(tmp_path: Path) -> None:
 def test_a_topology_that_contradicts_itself_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="line 3: a was on leaf l1 before"):
         topology.read(table(tmp_path / "t.csv", ["a,l1", "a,l2"], "node,leaf"), Skipped())
+
+
+@pytest.mark.parametrize(
+    ("parser", "text"), [(written.size, "\u0665MB"), (written.rate, "\uff14Gbit/s"), (written.duration, "1.\u0665s")]
+)
+def test_digits_are_ascii(parser: Callable[[str], float], text: str) -> None:
+    with pytest.raises(ValueError, match="is needed"):
+        parser(text)

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from exporter.board import CheckView, Outcome, Snapshot, Timing
-from exporter.build import polled_once
 from exporter.checks.base import LinkRow, Report
-from exporter.config import Config
+from exporter.health import Ack, Shown
+from exporter.model import Finding, Severity
 from exporter.page import Page, bits, node_json, percent, seconds
+from tests.replays import Replays
 
 LINK = LinkRow(
     "mlx5_0/1", "compute", "0", "ACTIVE", 50e9, 50e9, 25e9, 10e9, 0.5, (("symbol_errors", 3),), (), {"leaf": "leaf-1"}
@@ -43,11 +44,20 @@ def test_unknown_is_never_shown_as_a_number() -> None:
     assert "0 bit/s" not in page
 
 
-def test_a_slow_port_is_the_first_thing_said() -> None:
-    page = Page("n").render(polled_once(Config(), "slow-port").board.snapshot()).decode()
+def test_a_slow_port_is_the_first_thing_said(replays: Replays) -> None:
+    page = replays["slow-port"].page
     head = page[page.index("<h1>") : page.index("<h2>Ports")]
-    assert "mlx5_5/1 (rail 3)" in head
+    assert head.index("critical") < head.index("mlx5_5/1") < head.index("rail 3")
     assert "runs at 100 Gbit/s (1X NDR), 25% of the 400 Gbit/s" in head
+
+
+def test_findings_are_text_whatever_they_hold() -> None:
+    evil = "<script>alert(1)</script>"
+    finding = Finding("infiniband", evil, Severity.CRITICAL, "port_down", evil, {"rail": 3, evil: (evil, evil)})
+    shown = Shown(finding, 1e9 - 5, Ack(evil, evil, 2e9))
+    page = Page("n").render(replace(snapshot(), findings=(shown,))).decode()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 5
 
 
 def test_a_check_that_hangs_and_a_node_without_ports_are_said() -> None:
@@ -56,7 +66,7 @@ def test_a_check_that_hangs_and_a_node_without_ports_are_said() -> None:
 
 
 def test_node_json_has_rails_leaves_and_null_for_the_unknown() -> None:
-    other = replace(LINK, subject="mlx5_9/1", role="storage", rail="", rate=None, facts={})
+    other = replace(LINK, subject="mlx5_9/1", role="storage", rail="", rate=None, facts={"leaf": "leaf-s"})
     content = json.loads(node_json(snapshot(other, LINK), "gpu-3", {"rack": "r1"}))
     assert (content["node"], content["labels"], content["rails"]) == ("gpu-3", {"rack": "r1"}, {"0": "mlx5_0/1"})
     assert content["leaves"] == {"0": "leaf-1"}

@@ -1,69 +1,86 @@
-"""Windows without probes: cron's fields and a length, by the local clock."""
+"""How far counters moved in windows of time, whatever the poll, the reset or the restart between."""
 
-import time
-from collections.abc import Iterator
+import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from exporter.quantities import size, window
-
-
-@pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+from exporter.history import KEPT, STEP, History, Moved
 
 
-MONDAY = 1_700_438_400.0
-"""20 November 2023, 00:00 UTC."""
-HOUR, DAY = 3600.0, 86400.0
+def noted(values: list[tuple[float, float]], modulus: int | None = None) -> History:
+    history = History()
+    for now, value in values:
+        history.note(now, "x", {"c": value}, {"c": modulus} if modulus else {})
+    return history
 
 
-@pytest.mark.parametrize(
-    ("text", "inside", "outside"),
-    [
-        ("0 8 * * 1-5 for 10h", MONDAY + 8 * HOUR, MONDAY + 18 * HOUR),
-        ("0 8 * * 1-5 for 10h", MONDAY + 17.99 * HOUR, MONDAY + 7.99 * HOUR),
-        ("0 8 * * 1-5 for 10h", MONDAY + 4 * DAY + 9 * HOUR, MONDAY + 5 * DAY + 9 * HOUR),
-        ("0 22 * * * for 8h", MONDAY + 2 * HOUR, MONDAY + 7 * HOUR),
-        ("*/30 * * * * for 5m", MONDAY + 34 * 60, MONDAY + 36 * 60),
-        ("0 0 * * 7 for 24h", MONDAY - HOUR, MONDAY + HOUR),
-        ("0 0 1 * * for 1h", MONDAY + 11 * DAY, MONDAY),
-        ("0 0 1 * 1 for 1h", MONDAY, MONDAY + DAY),
-    ],
-)
-def test_inside_and_outside(text: str, inside: float, outside: float) -> None:
-    assert window(text).holds(inside)
-    assert not window(text).holds(outside)
+def test_a_window_is_at_least_what_was_asked_for() -> None:
+    history = noted([(5.0 * n, 10 * n) for n in range(200)])
+    moved = history.moved(995.0, "x", "c", 300)
+    assert moved is not None
+    assert 300 <= moved.seconds <= 300 + STEP
+    assert moved.per_second == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "0 8 * * 1-5",
-        "0 8 * * for 1h",
-        "60 8 * * * for 1h",
-        "0 8 * * 5-1 for 1h",
-        "0 8 * * mon for 1h",
-        "0 8 * * */0 for 1h",
-        "0 8 * * * for 10",
-        "0 8 * * * for 8d",
-        "0 8 ² * * for 1h",
-        7,
-        None,
-    ],
-)
-def test_what_is_none(text: object) -> None:
-    with pytest.raises(ValueError, match=r"needed|none|from|lasts"):
-        window(text)
+def test_too_little_is_known_before_the_second_reading() -> None:
+    assert noted([(0.0, 5)]).moved(0.0, "x", "c", 300) is None
+    assert noted([]).moved(0.0, "x", "c", 300) is None
+    assert Moved(5, 0.0).per_second == 0.0
 
 
-def test_sizes() -> None:
-    assert [size(text) for text in ("64MiB", "1.5GiB", "100GB", "8B")] == [64 << 20, 3 << 29, 100 * 10**9, 8]
-    for wrong in (64, "64", "64MB/s", "0MiB", "64iB", "-1MiB", True):
-        with pytest.raises(ValueError, match="unit"):
-            size(wrong)
+def test_a_reset_loses_what_came_before_it_and_no_more() -> None:
+    assert noted([(0, 90), (30, 100), (60, 3), (90, 7)]).moved(90, "x", "c", 90) == Moved(14, 90)
+
+
+def test_a_wrap_is_movement() -> None:
+    assert noted([(0, 2**32 - 5), (30, 10)], 2**32).moved(30, "x", "c", 30) == Moved(15, 30)
+
+
+def test_absence_keeps_what_was_known() -> None:
+    history = noted([(0, 1), (30, 2)])
+    history.note(60, "x", {}, {})
+    history.note(90, "x", {"c": 5}, {})
+    assert history.moved(90, "x", "c", 90) == Moved(4, 90)
+
+
+def test_a_counter_that_stands_costs_one_point_a_day() -> None:
+    history = noted([(30.0 * n, 7) for n in range(2880)])
+    assert len(history.dump(0.0)["x"]["counters"]["c"][1]) == 1
+    assert history.moving("x") == []
+    assert history.covers("x", "c", 86_000 - KEPT)
+
+
+def test_it_outlives_a_restart_and_a_reboot_begins_anew() -> None:
+    kept = json.loads(json.dumps(noted([(0, 1), (30, 4), (60, 9)]).dump(1e9)))
+    same, other = History(), History()
+    same.load(kept, 10.0, 1e9 + 100, same_boot=True)
+    same.note(10.0, "x", {"c": 10}, {})
+    assert same.moved(10.0, "x", "c", 600) == Moved(9, 110)
+    other.load(kept, 10.0, 1e9 + 100, same_boot=False)
+    other.note(10.0, "x", {"c": 50}, {})
+    assert other.moved(10.0, "x", "c", 600) == Moved(8, 110)
+
+
+def test_subjects_that_are_gone_are_forgotten() -> None:
+    history = noted([(0, 1)])
+    history.keep_only(["y"])
+    assert len(history) == 0
+    assert history.last("x", "c") is None
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 400), st.integers(0, 50)), min_size=2, max_size=80), st.floats(1, 4000))
+def test_no_window_gives_more_than_what_came(steps: list[tuple[float, int]], window: float) -> None:
+    history, now, total = History(), 0.0, 0
+    for wait, more in steps:
+        now, total = now + wait, total + more
+        history.note(now, "x", {"c": total}, {})
+    moved = history.moved(now, "x", "c", window)
+    assert moved is not None
+    assert 0 <= moved.amount <= total - steps[0][1]
+    again = History()
+    again.load(json.loads(json.dumps(history.dump(0.0))), now, 0.0, same_boot=True)
+    repeated = again.moved(now, "x", "c", window)
+    assert repeated is not None
+    assert repeated.amount <= moved.amount or repeated.seconds >= moved.seconds - 0.2
