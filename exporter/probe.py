@@ -1,6 +1,7 @@
 """`eastwest probe`: measure now, by hand or as a scheduler's hook; or want no probes for a while."""
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -51,8 +52,8 @@ def by_hand(path: Path | None, scope: Scope, engine: str | None) -> int:
 
 def hook(path: Path | None, deadline: str) -> int:
     """Measure if due and free, within a deadline. Always 0: a hook that fails drains the node."""
-    began = time.monotonic()
     try:
+        began = time.monotonic() - _age()
         seconds = duration(deadline)
         config = load(path)
         set_up(config.log.level, config.log.format)
@@ -70,6 +71,12 @@ def hook(path: Path | None, deadline: str) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on
         print(f"eastwest: {error}", file=sys.stderr)
     return OK
+
+
+def _age() -> float:
+    """Seconds since this process was started: a scheduler counts from there, not from the end of our imports."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def pause(path: Path | None, length: str) -> int:

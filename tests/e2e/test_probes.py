@@ -130,9 +130,9 @@ def test_a_hook_is_over_by_its_deadline(library: Path) -> None:
     config = library / "eastwest.yml"
     config.write_text(f"paths: {{state: {library}, sysfs: {library / 'sys'}}}\nprobes: {{enabled: true}}\n")
     (library / "sys").mkdir()
-    hook = command("probe", "--hook", "prolog", "--deadline", "8s", "--config", str(config))
+    hook = command("probe", "--hook", "prolog", "--deadline", "15s", "--config", str(config))
     began = time.monotonic()
     done = subprocess.run(hook, capture_output=True, text=True, timeout=60, check=True)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 15
     assert "aborted" in done.stdout or "timeout" in done.stdout
     assert workers(str(library).encode()) == []
