@@ -118,12 +118,15 @@ class InfinibandCheck:
             for port in reading.ports:
                 at = port.device.name, port.number
                 assignments[at] = replace(assignments[at], gpu=gpu_label(port.device.near_gpus, numbers))
-            best = {life.subject: life.best for life in self._lives.values() if life.best_since(now) is not None}
+            best = {port.subject: port.rate for port in reading.ports if port.rate is not None}
+            for life in self._lives.values():
+                if (known := life.best_since(now)) is not None:
+                    best[life.subject] = max(known, best.get(life.subject, 0.0))
             expected = expected_rates(
                 reading.ports,
                 assignments,
                 self._settings.expected_rates or {},
-                {subject: rate for subject, rate in best.items() if rate is not None},
+                best,
             )
             self._standing = basis, stand(reading, assignments, expected)
         return self._standing[1]
