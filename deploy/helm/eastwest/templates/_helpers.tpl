@@ -50,8 +50,13 @@ NotIn holds for a node without the label too. The DaemonSet controller takes the
 {{- $node := get $affinity "nodeAffinity" | default dict -}}
 {{- $required := get $node $key | default dict -}}
 {{- $terms := list -}}
-{{- range (get $required "nodeSelectorTerms" | default (list dict)) -}}
+{{- range $required.nodeSelectorTerms -}}
+{{- if or .matchExpressions .matchFields -}}{{/* an empty term matches no node, and must go on doing so */}}
 {{- $terms = append $terms (merge (dict "matchExpressions" (concat (.matchExpressions | default list) $paused)) .) -}}
+{{- end -}}
+{{- end -}}
+{{- if not $required.nodeSelectorTerms -}}
+{{- $terms = list (dict "matchExpressions" $paused) -}}
 {{- end -}}
 {{- $_ := set $node $key (dict "nodeSelectorTerms" $terms) -}}
 {{- $_ := set $affinity "nodeAffinity" $node -}}
@@ -63,6 +68,9 @@ NotIn holds for a node without the label too. The DaemonSet controller takes the
 {{- define "eastwest.refuse" -}}
 {{- if and .Values.networkPolicy.enabled .Values.hostNetwork -}}
 {{- fail "networkPolicy.enabled: no NetworkPolicy covers pods in the host's network; set hostNetwork to false, or use web.bind, web.secretName or the node's firewall" -}}
+{{- end -}}
+{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.from) -}}
+{{- fail "networkPolicy.from: name who may ask, such as the namespace of Prometheus; an empty list would be everybody" -}}
 {{- end -}}
 {{- if and (eq .Values.web.scheme "https") (not .Values.web.secretName) -}}
 {{- fail "web.scheme: https needs web.secretName, a secret with web.yml and its certificate" -}}

@@ -1,0 +1,1 @@
+"""What is deployed: the chart and the plain manifests."""
