@@ -9,8 +9,8 @@ BIN := .venv/bin
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: install ## 30 seconds of a simulated node with one slow port, found and shown
-	$(BIN)/eastwest demo --seconds 30
+demo: install ## a minute of a simulated fleet with three faults, found and shown
+	$(BIN)/eastwest demo --seconds 60
 
 test: dev ## the test suite
 	$(BIN)/pytest -q

@@ -61,6 +61,12 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _nodes(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 4 <= int(text[:6]) <= 16):
+        raise argparse.ArgumentTypeError(f"a number of nodes from 4 to 16 is needed, not {text!r}")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="eastwest", description="Which GPU-to-GPU link of this node is slow, and on what evidence."
@@ -117,14 +123,15 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _demo_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=_seconds, default=30.0, metavar="S", help="how long in all; default: 30")
-    parser.add_argument("--listen", default="127.0.0.1:10428", metavar="HOST:PORT", help="where its page is")
+    parser.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="how long in all; default: 60")
+    parser.add_argument("--nodes", type=_nodes, default=4, metavar="N", help="simulated nodes, 4 to 16; default: 4")
+    parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:0", help="where their pages are")
 
 
 def _demo(args: argparse.Namespace) -> int:
     from exporter.demo import demo
 
-    return demo(args.seconds, args.listen)
+    return demo(args.seconds, args.nodes, args.listen)
 
 
 def _config_flags(parser: argparse.ArgumentParser) -> None:
@@ -206,7 +213,7 @@ COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Com
     "estimate": (ESTIMATE, estimate_flags, run_estimate),
     "ack": (ACK, ack_flags, run_ack),
     "release": ("close NVML for a while, for maintenance of the driver or a GPU", _release_flags, _release),
-    "demo": ("a simulated node with one slow port, found and shown", _demo_flags, _demo),
+    "demo": ("a simulated fleet with three faults, found and shown", _demo_flags, _demo),
     "config": ("look at a configuration file", _config_flags, _config),
     "catalogue": ("every metric and every reason of a finding, as Markdown", _catalogue_flags, _catalogue),
 }

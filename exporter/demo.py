@@ -1,119 +1,148 @@
-"""`eastwest demo`: a simulated node with one slow port, found by looking at its metrics, and shown."""
+"""`eastwest demo`: a small simulated fleet with three faults, each found by the command that is meant for it.
 
+Daemons on simulated nodes, whose pages can be looked at; `eastwest check` on each; and `eastwest locate` on bundled
+pair measurements of eight nodes, of which one has a bad NIC.
+"""
+
+import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
-import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from exporter.hardware.scenarios import SCENARIOS
 from exporter.model import UserError
 from exporter.output import write_out
+from exporter.verdict import text
 
-SCENARIO = "slow-port"
-POLL_SECONDS = 0.5
+PAIRS = Path(__file__).parent / "data/demo-pairs.csv"
+BAD_NIC = "gpu-3 rail 5"
+FAULTS = {2: "slow-port", 4: "nvlink-down"}
+"""Which node simulates what; the others are healthy."""
 STOP_SECONDS = 5.0
+AT_ONCE = 2
+TURN_SECONDS = 0.2
 _LISTENING = re.compile(r"listening on (http\S+)")
-_SERIES = re.compile(r"eastwest_(\w+)\{(.*)\} (\S+)")
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_EASTWEST = (sys.executable, "-m", "exporter")
 
 
 @dataclass(frozen=True, slots=True)
-class Slow:
-    """A port below the rate that is expected of it, as its metrics say; rates in bytes/s."""
+class Simulated:
+    """A node of the demo; `config` is the file that names it."""
 
-    device: str
-    port: str
-    rail: str
-    rate: float
-    expected: float
+    name: str
+    scenario: str
+    config: Path
 
     @property
-    def subject(self) -> str:
-        """The port as `mlx5_5/1`."""
-        return f"{self.device}/{self.port}"
+    def injected(self) -> str | None:
+        """What is wrong with it, as a finding names it: `gpu-2 mlx5_5/1`; None for a healthy one."""
+        remarkable = SCENARIOS[self.scenario].remarkable
+        # NVLinks that are down are a finding of their GPU
+        subject = remarkable.partition("/")[0] if remarkable.startswith("gpu") else remarkable
+        return f"{self.name} {subject}" if subject else None
 
 
-def demo(seconds: float, listen: str) -> int:
-    """Serve the scenario for `seconds` in all, find the slow port over HTTP; 0 if it is the right one, else 1."""
-    end = time.monotonic() + seconds
-    daemon = subprocess.Popen(  # noqa: S603 - this very program
-        [sys.executable, "-m", "exporter", "serve", "--simulate", SCENARIO, "--listen", listen],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def demo(seconds: float, count: int, listen: str) -> int:
+    """Run for `seconds` in all; 0 if everything that was injected was named and nothing else, else 1."""
+    began = time.monotonic()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-demo-")))
+        nodes = _nodes(folder, count)
+        write_out(f"{count} simulated nodes, and pair measurements of a fleet of eight.\n")
+        urls = [stack.enter_context(_daemon(node, listen)) for node in nodes]
+        named = list(_locate())
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for node, verdict in zip(nodes, pool.map(_verdict, nodes), strict=True):
+                named += _check(node, verdict)
+        after = time.monotonic() - began
+        pages = "".join(f"  {node.name}  {url}/\n" for node, url in zip(nodes, urls, strict=True))
+        write_out(f"\n--- Look while it runs\n\n{pages}")
+        write_out("(a finding shows on a page once it has lasted half a minute; /metrics is for Prometheus)\n\n")
+        _wait(began + seconds)
+    injected = sorted([*(node.injected for node in nodes if node.injected), BAD_NIC])
+    told = ", ".join(sorted(named)) or "nothing"
+    write_out(f"demo: injected {', '.join(injected)}; named {told} after {after:.0f} s\n")
+    return int(injected != sorted(named))
+
+
+def _nodes(folder: Path, count: int) -> list[Simulated]:
+    nodes = []
+    for number in range(1, count + 1):
+        config = folder / f"gpu-{number}.yml"
+        config.write_text(f"node: {{name: gpu-{number}}}\n")
+        nodes.append(Simulated(f"gpu-{number}", FAULTS.get(number, "healthy"), config))
+    return nodes
+
+
+@contextmanager
+def _daemon(node: Simulated, listen: str) -> Iterator[str]:
+    """The node's daemon; where it says it listens. Raises UserError with its last words where it does not."""
+    argv = [*_EASTWEST, "serve", "--config", str(node.config), "--simulate", node.scenario, "--listen", listen]
+    process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)  # noqa: S603 - this very program
     try:
-        return _watch(_url(daemon), daemon, end - seconds, end)
+        yield _url(process)
     finally:
-        daemon.terminate()
+        process.terminate()
         try:
-            daemon.communicate(timeout=STOP_SECONDS)
+            process.communicate(timeout=STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            daemon.kill()
-            daemon.communicate()
+            process.kill()
+            process.communicate()
 
 
 def _url(daemon: "subprocess.Popen[str]") -> str:
-    """Where the daemon says it listens. Raises UserError with its last words where it does not."""
     said = ""
     for line in daemon.stderr or ():
         if found := _LISTENING.search(line):
             return found[1]
         said = line
-    raise UserError(said.strip().removeprefix("eastwest: ") or "the daemon of the demo ended without a word")
+    raise UserError(said.strip().removeprefix("eastwest: ") or "a daemon of the demo ended without a word")
 
 
-def _watch(url: str, daemon: "subprocess.Popen[str]", began: float, end: float) -> int:
-    injected = SCENARIOS[SCENARIO].remarkable
-    write_out(f"A simulated node: {SCENARIOS[SCENARIO].sentence}.\n\n")
-    while not (slow := _slow_ports(url)):
-        if daemon.poll() is not None or time.monotonic() > end:
-            write_out(f"demo: injected {injected}; named nothing\n")
-            return 1
-        time.sleep(POLL_SECONDS)
-    after = time.monotonic() - began
-    for port in slow:
-        write_out(
-            f"SLOW  {port.subject} (rail {port.rail}) runs at {_gbit(port.rate)} Gbit/s, "
-            f"{port.rate / port.expected:.0%} of the {_gbit(port.expected)} Gbit/s its peers run at.\n"
-        )
-    write_out(
-        f"\nLook while it runs:\n  {url}/         the node for people\n  {url}/metrics  for Prometheus\n\n"
-        f"It ends by itself in {max(0.0, end - time.monotonic()):.0f} s (Ctrl-C ends it now).\n"
-    )
+def _locate() -> Iterator[str]:
+    """Print what `locate` says of the bundled measurements; what it names."""
+    write_out(f"\n--- eastwest locate --pairs {PAIRS.name}\n\n")
+    write_out(_run(["locate", "--pairs", str(PAIRS)]))
+    found: dict[str, Any] = json.loads(_run(["locate", "--pairs", str(PAIRS), "--format", "json"]))
+    for link in found["links"]:
+        yield f"{link['node']} rail {link['rail']}"
+
+
+def _verdict(node: Simulated) -> dict[str, Any]:
+    """What `check` says of the last quarter of an hour of a node."""
+    flags = ["check", "--config", str(node.config), "--simulate", node.scenario, "--fail-on", "", "--format", "json"]
+    said: dict[str, Any] = json.loads(_run(flags))
+    return said
+
+
+def _check(node: Simulated, verdict: dict[str, Any]) -> Iterator[str]:
+    """Print a node's verdict; what it names."""
+    write_out(f"\n--- eastwest check, on {node.name}\n\n")
+    write_out(text(verdict))
+    for finding in verdict["findings"]:
+        if finding["severity"] != "info":
+            yield f"{node.name} {finding['subject']}"
+
+
+def _run(arguments: Sequence[str]) -> str:
+    done = subprocess.run([*_EASTWEST, *arguments], capture_output=True, text=True, check=False)  # noqa: S603 - as above
+    if done.returncode not in (0, 1) or not done.stdout:
+        raise UserError(f"eastwest {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _wait(end: float) -> None:
     try:
-        while time.monotonic() < end and daemon.poll() is None:
-            time.sleep(min(POLL_SECONDS, max(0.0, end - time.monotonic())))
+        write_out(f"It ends by itself in {max(0.0, end - time.monotonic()):.0f} s (Ctrl-C ends it now).\n")
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(TURN_SECONDS, left))
     except KeyboardInterrupt:
         write_out("\n")
-    named = ", ".join(port.subject for port in slow)
-    write_out(f"demo: injected {injected}; named {named} after {after:.0f} s\n")
-    return 0 if named == injected else 1
-
-
-def _slow_ports(url: str) -> list[Slow]:
-    """The ports whose rate is below the expected one, by /metrics; none while that does not answer."""
-    try:
-        with urllib.request.urlopen(f"{url}/metrics", timeout=2) as answer:  # noqa: S310 - an http URL of ours
-            text = answer.read().decode()
-    except OSError:
-        return []
-    series = {
-        name: {frozenset(_LABEL.findall(labels)): float(value) for labels, value in _found(text, name)}
-        for name in ("port_rate_bytes_per_second", "port_expected_rate_bytes_per_second")
-    }
-    rates, expected = series.values()
-    return [
-        Slow(at["device"], at["port"], at["rail"], rate, expected[labels])
-        for labels, rate in rates.items()
-        if labels in expected and rate < expected[labels] and (at := dict(labels))
-    ]
-
-
-def _found(text: str, name: str) -> list[tuple[str, str]]:
-    return [(labels, value) for found, labels, value in _SERIES.findall(text) if found == name]
-
-
-def _gbit(rate: float) -> str:
-    return f"{rate * 8 / 1e9:g}"

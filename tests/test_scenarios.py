@@ -17,6 +17,8 @@ FINDINGS: dict[str, Found] = {
     **{name: {} for name in QUIET},
     "slow-port": {("mlx5_5/1", "width_reduced"): "critical"},
     "flapping": {("mlx5_4/1", "port_flapping"): "critical"},
+    "port-down": {("mlx5_6/1", "port_down"): "critical"},
+    "leaf-down": {("node", "ports_down"): "critical"},
     "symbol-errors": {("mlx5_9/1", "symbol_errors"): "degraded"},
     "saturated": {("mlx5_3/1", "counter_saturated"): "degraded", ("node", "counters_saturated"): "info"},
     "congested": {("node", "congestion"): "info"},

@@ -15,7 +15,8 @@ from typing import BinaryIO
 from exporter.hardware.counters import BITS_32
 from exporter.hardware.files import Files
 from exporter.hardware.parse import BYTES_PER_MEGABIT
-from exporter.hardware.scenarios import END, Fail, Hang, Nic, Scenario, Value, traffic
+from exporter.hardware.scenario_nics import Nic
+from exporter.hardware.scenarios import END, Fail, Hang, Scenario, Value, traffic
 from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.model import CpuTimes, Ports
 

@@ -188,11 +188,14 @@ def _inactive(gpu: Gpu, expected: int | None) -> Iterator[Finding]:
 def _repeats(gpu: Gpu, history: History, now: float) -> Mapping[str, dict[int, float]]:
     """Replays and CRC errors an hour by kind and link, of those that went on for all of the last minutes."""
     rates: dict[str, dict[int, float]] = defaultdict(dict)
+    moving = {link.number: history.moving(link_subject(gpu, link)) for link in gpu.links}
+    if not any(moving.values()):
+        return rates
     for link in gpu.links:
         subject = link_subject(gpu, link)
         for kind in REPEATS:
             if kind in link.errors:
-                rates[kind][link.number] = _steady(history, subject, kind, now)
+                rates[kind][link.number] = _steady(history, subject, kind, now) if kind in moving[link.number] else 0.0
     return rates
 
 
@@ -212,6 +215,8 @@ def _errors(
     gpu: Gpu, link: NvLink, history: History, now: float, rates: Mapping[str, dict[int, float]]
 ) -> Iterator[Finding]:
     subject = link_subject(gpu, link)
+    if not history.moving(subject):
+        return
     evidence: dict[str, float] = {}
     said = []
     for kind in RECOVERIES:

@@ -1,1 +1,1 @@
-"""What is deployed: the chart and the plain manifests."""
+"""What is shipped to be installed beside the program: held to the code."""

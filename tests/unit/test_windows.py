@@ -45,9 +45,9 @@ def test_absence_keeps_what_was_known() -> None:
     assert history.moved(90, "x", "c", 90) == Moved(4, 90)
 
 
-def test_a_counter_that_stands_costs_two_points_a_day() -> None:
+def test_a_counter_that_stands_costs_one_point_a_day() -> None:
     history = noted([(30.0 * n, 7) for n in range(2880)])
-    assert len(history.dump(0.0)["x"]["c"][1]) == 2
+    assert len(history.dump(0.0)["x"]["counters"]["c"][1]) == 1
     assert history.moving("x") == []
     assert history.covers("x", "c", 86_000 - KEPT)
 
