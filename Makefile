@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test install dev check fmt golden docs e2e bench manifests lock clean
+.PHONY: help demo test install dev check fmt golden docs e2e bench dashboards pictures bench-dashboards manifests lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,16 @@ golden: dev ## rewrite the golden files and generated docs; then read the diff
 	$(BIN)/eastwest catalogue findings > docs/findings.md
 	$(BIN)/eastwest config reference > docs/configuration.md
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/test_golden.py
+
+dashboards: dev ## write grafana/dashboards/*.json from their builder
+	$(BIN)/python -m grafana.build
+
+pictures: dev ## draw the dashboards for the README (needs node, npm, chromium, prometheus)
+	cd grafana/render && npm install --no-audit --no-fund --no-package-lock && npm run build
+	$(BIN)/python -m tests.dashboards.pictures docs/pictures
+
+bench-dashboards: dev ## the dashboards' queries on 512 synthetic nodes (minutes, 2 GB of disk)
+	$(BIN)/python -m bench.dashboards
 
 e2e: dev ## the real process beside a real Prometheus, promtool, node_exporter
 	$(BIN)/pytest -q -m e2e

@@ -219,6 +219,7 @@ def test_promtool_finds_nothing_in_rules_and_scrape_example() -> None:
     run("promtool", "check", "config", "--lint=all", "--lint-fatal", str(DEPLOY / "prometheus.yml"))
 
 
+@pytest.mark.e2e  # a minute on a busy machine
 @needs_promtool
 @pytest.mark.parametrize("path", sorted((DEPLOY / "tests").glob("*.yml")), ids=lambda path: path.stem)
 def test_rules_pass_their_unit_tests(path: Any) -> None:

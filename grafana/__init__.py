@@ -1,0 +1,1 @@
+"""The dashboards as code: `python -m grafana.build` writes grafana/dashboards/*.json. Standard library only."""
