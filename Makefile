@@ -48,6 +48,7 @@ golden: dev ## rewrite the golden files and generated docs; then read the diff
 	$(BIN)/eastwest catalogue findings > docs/findings.md
 	$(BIN)/eastwest config reference > docs/configuration.md
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/test_golden.py
+	$(BIN)/python -m deploy.helm.manifests
 
 dashboards: dev ## write grafana/dashboards/*.json from their builder
 	$(BIN)/python -m grafana.build
