@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
+from typing import TYPE_CHECKING
 
 from exporter.acks import Acks
-from exporter.build import Machine, Simulated, Sources, build_node, judgement, node_name, origin
+from exporter.build import Machine, Simulated, Sources, build_node, build_prober, judgement, node_name, origin
 from exporter.clock import Clock
 from exporter.config import Config, load
 from exporter.exposition import OPENMETRICS, TEXT, Exposition
+from exporter.hardware.base import Hardware
 from exporter.hardware.simulated import elapsed_since
 from exporter.logs import set_up
-from exporter.model import UserError
+from exporter.model import Severity, UserError
 from exporter.node import Node
 from exporter.page import Page, node_json
 from exporter.passwords import Passwords
@@ -33,6 +35,9 @@ from exporter.server import Listener, Request, Response, Route, listen, offers, 
 from exporter.state import State
 from exporter.verdict import document
 from exporter.web import Web
+
+if TYPE_CHECKING:
+    from exporter.probes.scheduled import ScheduledProbes
 
 BEAT_LIMIT = 10.0
 """Seconds without a turn of the schedule's loop after which /healthz says so."""
@@ -48,6 +53,7 @@ class Shown:
     node: Node
     exposition: Exposition
     page: Page
+    probes: "ScheduledProbes | None" = None
 
 
 class Daemon:
@@ -84,8 +90,15 @@ class Daemon:
     def stop(self) -> None:
         """Start nothing more, and give the driver and the state back."""
         self._schedule.stop()
+        if self._shown.probes is not None:
+            self._shown.probes.stop()
         self._sources.let_go()
         self._state.close()
+
+    def end_probes(self) -> None:
+        """Abort a probe, if one runs, while what else the daemon does comes to its end."""
+        if self._shown.probes is not None:
+            self._shown.probes.abort("daemon_stops")
 
     def release(self, seconds: float) -> None:
         """Let go of NVML for so long."""
@@ -107,10 +120,14 @@ class Daemon:
         if (config.web, config.paths.state) != (before.config.web, before.config.paths.state):
             log.warning("a change of web or paths.state needs a restart; the rest of the new configuration is used")
         self._schedule.replace({})
+        if before.probes is not None:
+            before.probes.stop("reload")
         if not before.node.wait(max(plan.timing.timeout for plan in before.node.plans.values())):
             self._sources.renew()
         shown = self._build(config)
         shown.node.inherit(before.node)
+        if shown.probes is not None and before.probes is not None:
+            shown.probes.inherit(before.probes)
         shown.node.board.note_reload(successful=True)
         shown.node.turn(shown.node.plans)
         self._use(shown)
@@ -125,13 +142,29 @@ class Daemon:
             "/readyz": self._readyz,
             "/api/v1/health": self._health,
             "/api/v1/node": self._node,
+            "/api/v1/probes": self._probes,
         }
 
     def _build(self, config: Config) -> Shown:
+        hardware = self._sources.open(config)
         verdict = judgement(config, self._acks)
-        node = build_node(config, self._sources.open(config), self._state, Clock(), verdict)
+        probes = self._make_probes(config, hardware)
+        node = build_node(config, hardware, self._state, Clock(), verdict, probes)
         name, rack = node_name(config, self._scenario), config.node.labels.get("rack", "")
-        return Shown(config, name, node, Exposition(name, rack, process=True), Page(name))
+        return Shown(config, name, node, Exposition(name, rack, process=True), Page(name), probes)
+
+    def _make_probes(self, config: Config, hardware: Hardware) -> "ScheduledProbes | None":
+        """None where they are off, and on a simulated node: nothing of the machine is touched for it."""
+        if not config.probes.enabled or self._scenario is not None:
+            return None
+        from exporter.probes.scheduled import ScheduledProbes  # noqa: PLC0415 - a node without probes pays for none
+
+        return ScheduledProbes(build_prober(config, hardware, self._state, suspect=self._suspect))
+
+    def _suspect(self) -> bool:
+        """Whether a finding of weight is open: then what a probe gives is not what is usual."""
+        findings = self._shown.node.board.snapshot().findings
+        return any(shown.finding.severity is not Severity.INFO for shown in findings)
 
     def _use(self, shown: Shown) -> None:
         self._shown = shown
@@ -179,6 +212,11 @@ class Daemon:
     def _node(self, _request: Request) -> Response:
         shown = self._shown
         body = node_json(shown.node.board.snapshot(), shown.name, shown.config.node.labels)
+        return Response(body, "application/json")
+
+    def _probes(self, _request: Request) -> Response:
+        probes = self._shown.probes
+        body = probes.document() if probes is not None else b'{"enabled": false, "probes": []}'
         return Response(body, "application/json")
 
     def _health(self, _request: Request) -> Response:
@@ -238,8 +276,13 @@ def _give_up(ending: list[str], why: str) -> None:
 async def _until_told(daemon: Daemon, listener: Listener, web: Web | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+
+    def end() -> None:
+        daemon.end_probes()
+        stop.set()
+
     for told in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(told, stop.set)
+        loop.add_signal_handler(told, end)
     loop.add_signal_handler(signal.SIGHUP, lambda: Thread(target=daemon.reload, name="reload", daemon=True).start())
     loop.add_signal_handler(signal.SIGUSR1, daemon.release, RELEASE_SECONDS)
     daemon.start()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from exporter.acks import Acks
 from exporter.board import Judgement, Timing
@@ -36,12 +36,18 @@ from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.judge.views import PortViews
 from exporter.model import Role, Severity, UserError
 from exporter.node import Node, Plan
-from exporter.rails import NicRule, ignored
+from exporter.rails import NicRule, assign, ignored
 from exporter.release import Release
 from exporter.state import Origin, State
 
+if TYPE_CHECKING:
+    from exporter.probes.prober import Prober
+    from exporter.probes.scheduled import ScheduledProbes
+
 FIRST = ("gpu",)
 """Checks whose names for things the others show."""
+PROBES_SECONDS = 5.0
+"""How often it is looked whether a probe is due."""
 MARGIN = 0.9
 """Share of a check's deadline after which a source says itself that it did not answer."""
 
@@ -179,10 +185,15 @@ def judgement(config: Config, acks: Acks, patient: bool = True) -> Judgement:
     return Judgement(Severity(cap) if cap else None, acks.current, patient)
 
 
-def build_node(
-    config: Config, hardware: Hardware, state: State, clock: Clock, verdict: Judgement | None = None
+def build_node(  # noqa: PLR0913 - the one place where a node is put together
+    config: Config,
+    hardware: Hardware,
+    state: State,
+    clock: Clock,
+    verdict: Judgement | None = None,
+    probes: "ScheduledProbes | None" = None,
 ) -> Node:
-    """The node with every check that is enabled."""
+    """The node with every check that is enabled, and the daemon's probes where it has any."""
     expected: Mapping[Role, float | None] = {
         Role.COMPUTE: config.expect.compute.rate,
         Role.STORAGE: config.expect.storage.rate,
@@ -214,7 +225,38 @@ def build_node(
         for name, check in config.checks.named().items()
         if check.enabled is not False
     }
+    if probes is not None:
+        plans["probes"] = Plan(probes, Timing(PROBES_SECONDS, PROBES_SECONDS))
     return Node(plans, clock, verdict, state)
+
+
+def build_prober(  # noqa: PLR0913 - as build_node
+    config: Config,
+    hardware: Hardware,
+    state: State,
+    job: str = "",
+    seconds: float | None = None,
+    suspect: Callable[[], bool] = lambda: False,
+) -> "Prober":
+    """The probes of this machine. `job` is the Slurm job whose hook asks, `seconds` the patience of that hook.
+
+    `suspect` says whether a finding is open: nothing is learnt then.
+    """
+    from exporter.probes import assemble  # noqa: PLC0415 - a node without probes pays for none of it
+    from exporter.probes.gate import Limits  # noqa: PLC0415 - as above
+    from exporter.probes.prober import Settings  # noqa: PLC0415 - as above
+
+    probes, paths = config.probes, config.paths
+    limits = Limits(probes.min_gap, probes.budget.max_seconds_per_hour, probes.budget.max_bytes_per_hour)
+    settings = Settings(probes.enabled, probes.engines, probes.size, limits, probes.quiet)
+    if seconds is not None:
+        settings = assemble.of_hook(settings, seconds)
+    ports = SysfsPorts(paths.sysfs, paths.proc, selection(config), Files())
+    folders = {"sysfs": paths.sysfs, "proc": paths.proc, "state": paths.state}
+    known = rules(config)
+    return assemble.make_prober(
+        settings, hardware, ports, lambda reading: assign(reading, known, state.rails)[0], folders, job, suspect
+    )
 
 
 def polled_once(config: Config, scenario: str | None, watch: float = 0.0) -> Node:

@@ -12,6 +12,7 @@ import exporter.checks.nvlink
 import exporter.checks.port_metrics
 import exporter.checks.roce
 import exporter.exposition
+import exporter.probes.figures
 from exporter.health import GONE, SILENCES
 from exporter.metrics import Metric
 from exporter.reasons import GPUS, PORTS, REASONS, TRAFFIC, Reason
@@ -23,6 +24,7 @@ MODULES: tuple[tuple[str, ModuleType], ...] = (
     ("NVLink (`checks/nvlink.py`)", exporter.checks.nvlink),
     ("GPUs (`checks/gpu.py`)", exporter.checks.gpu),
     ("Host (`checks/host.py`)", exporter.checks.host),
+    ("Probes (`probes/figures.py`)", exporter.probes.figures),
     ("The daemon itself (`exposition.py`)", exporter.exposition),
 )
 

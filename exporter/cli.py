@@ -182,6 +182,36 @@ def _release(args: argparse.Namespace) -> int:
     return 0
 
 
+def _probe_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="F", help="the daemon's configuration file, if it has one")
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("intra", "loopback", "pause"),
+        help="all GPUs; the NICs two by two; or not for a while",
+    )
+    parser.add_argument("--engine", choices=("nccl", "rdma", "tcp"), help="this one only; default: the first that can")
+    parser.add_argument(
+        "--hook", choices=("epilog", "prolog"), help="as a scheduler's hook: only if due, always status 0"
+    )
+    parser.add_argument("--deadline", default="25s", metavar="TIME", help="of a hook; default: 25s")
+    parser.add_argument(
+        "--for", dest="length", default="4h", metavar="TIME", help="of a pause; default: 4h, 0s ends it"
+    )
+
+
+def _probe(args: argparse.Namespace) -> int:
+    from exporter import probe
+
+    if args.hook:
+        return probe.hook(args.config, args.deadline)
+    if args.what == "pause":
+        return probe.pause(args.config, args.length)
+    if args.what is None:
+        raise UserError("probe: what? intra, loopback, pause, or --hook")
+    return probe.by_hand(args.config, args.what, args.engine)
+
+
 def _catalogue_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("part", nargs="?", choices=("metrics", "findings"), help="one of the two; default: both")
 
@@ -213,6 +243,7 @@ COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Com
     "estimate": (ESTIMATE, estimate_flags, run_estimate),
     "ack": (ACK, ack_flags, run_ack),
     "release": ("close NVML for a while, for maintenance of the driver or a GPU", _release_flags, _release),
+    "probe": ("measure this node's links now, where it is free", _probe_flags, _probe),
     "demo": ("a simulated fleet with three faults, found and shown", _demo_flags, _demo),
     "config": ("look at a configuration file", _config_flags, _config),
     "catalogue": ("every metric and every reason of a finding, as Markdown", _catalogue_flags, _catalogue),

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from exporter.checks import CHECKS
 from exporter.model import Role
-from exporter.quantities import Address, Duration, Rate, address, between
+from exporter.quantities import Address, Duration, Quiet, Rate, Size, address, between, size
 from exporter.strict import FilePath, Model, read_model
 
 MAX_TIMEOUT = 5.0
@@ -24,6 +24,18 @@ def _glob(value: Any) -> str:
 def _switch(value: Any) -> Any:
     if value not in (True, False, "auto") or isinstance(value, int) != isinstance(value, bool):
         raise ValueError("true, false or auto is needed")
+    return value
+
+
+def _yes_or_no(value: Any) -> Any:
+    if value is True or value is False:
+        return value
+    raise ValueError("true or false is needed")
+
+
+def _probe_size(value: int) -> int:
+    if not size("1MiB") <= value <= size("4GiB"):
+        raise ValueError("a size from 1MiB to 4GiB is needed")
     return value
 
 
@@ -199,6 +211,35 @@ class HealthConfig(Model):
     """Nothing is called worse than this, for the first weeks; null: no cap. What is unknown stays unknown."""
 
 
+class BudgetConfig(Model):
+    """What probes of this node may use."""
+
+    max_seconds_per_hour: int = Field(default=60, ge=1, le=3600)
+    """Seconds in which a probe runs, in any hour."""
+    max_bytes_per_hour: Size = size("64GiB")
+    """Bytes that probes send over the links, in any hour."""
+
+
+class ProbesConfig(Model):
+    """Active measurement, only where the node is proven free; see docs/probes.md."""
+
+    enabled: Annotated[bool, BeforeValidator(_yes_or_no)] = False
+    """true: measure this node when it is free."""
+    engines: Annotated[tuple[Literal["nccl", "rdma", "tcp"], ...], Field(strict=False, min_length=1)] = (
+        "nccl",
+        "rdma",
+        "tcp",
+    )
+    """The first that can run here is used; tcp measures between nodes only."""
+    min_gap: Annotated[Duration, AfterValidator(between("10s", "30d"))] = 21600.0
+    """Between two probes of this node; from 10s to 30d."""
+    size: Annotated[Size, AfterValidator(_probe_size)] = size("64MiB")
+    """Of one operation, from 1MiB to 4GiB: numbers are comparable at the same size only."""
+    quiet: Annotated[tuple[Quiet, ...], BeforeValidator(_list), Field(strict=False)] = ()
+    """Windows without probes, in local time: five fields of cron and a length, `0 8 * * 1-5 for 10h`."""
+    budget: BudgetConfig = BudgetConfig()
+
+
 class Config(Model):
     """The whole file."""
 
@@ -210,6 +251,7 @@ class Config(Model):
     checks: ChecksConfig = ChecksConfig()
     expect: ExpectationsConfig = ExpectationsConfig()
     health: HealthConfig = HealthConfig()
+    probes: ProbesConfig = ProbesConfig()
 
 
 def load(path: Path | None) -> Config:

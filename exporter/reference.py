@@ -53,7 +53,10 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "needed"
     if isinstance(value, tuple):
-        return f"`{value[0]}:{value[1]}`" if value else "none"
+        address = len(value) == 2 and isinstance(value[1], int)
+        return f"`{':'.join(map(str, value)) if address else list(value)}`".replace("'", "") if value else "none"
     if isinstance(value, float):
-        return f"`{value:g}s`"
+        return f"`{value:g}s`" if value % 3600 or not value else f"`{value / 3600:g}h`"
+    if isinstance(value, int) and value >= 1 << 20:
+        return f"`{value >> 20}MiB`"
     return {None: "none", True: "`true`", False: "`false`"}.get(value, f"`{value}`") if value != {} else "none"

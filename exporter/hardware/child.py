@@ -1,13 +1,18 @@
-"""A program that answers one line with one line, kept running. The only importer of subprocess besides the demo.
+"""Programs that the package starts. The only importer of subprocess besides the demo.
 
-One thread of its own starts it, and lives as long as it does: the kernel sends PR_SET_PDEATHSIG when the *thread*
-that started a process ends, and the threads of checks end after each run.
+A Child answers one line with one line and is kept running; a Group says what it has to say and ends. A Child has a
+thread of its own that starts it, and lives as long as it does: the kernel sends PR_SET_PDEATHSIG when the *thread* that
+started a process ends, and the threads of checks end after each run. Whoever starts a Group stays with it.
 """
 
+import os
+import select
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Condition, Thread
 
@@ -109,6 +114,116 @@ class Child:
         with self._changed:
             self._ended = message
             self._changed.notify_all()
+
+
+class Group:
+    """A program in a process group of its own, read line by line until it ends, and killed with all it started.
+
+    For one thread. `keep` are descriptors that it inherits. `prepare` is for a worker's own programs: it runs in the
+    new process before the program (only from a process without threads: it is a fork), which then belongs to the
+    worker's group, and its standard error is read too.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        keep: Sequence[int] = (),
+        prepare: Callable[[], object] | None = None,
+    ) -> None:
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - an argv of ours, no shell
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None if prepare is None else subprocess.STDOUT,
+                env=environment,
+                pass_fds=tuple(keep),
+                start_new_session=prepare is None,
+                preexec_fn=prepare,  # noqa: PLW1509 - see above
+                bufsize=0,
+            )
+        except OSError as error:
+            raise ChildEndedError(f"{argv[0]}: {error.strerror}") from error
+        self._buffer = b""
+        self._leads = prepare is None
+
+    @property
+    def pid(self) -> int:
+        """Of the program; of its process group too, where it has one."""
+        return self._process.pid
+
+    def line(self, seconds: float, wake: int | None = None) -> bytes | None:
+        """The next line, without its end; None once there is no more. `wake` is a descriptor that ends the waiting.
+
+        Raises TimeoutError after `seconds`, or when `wake` can be read.
+        """
+        output = self._process.stdout
+        end = time.monotonic() + seconds
+        while b"\n" not in self._buffer:
+            if output is None or output.closed:
+                return None
+            watched = [output.fileno()] + ([] if wake is None else [wake])
+            readable, _, _ = select.select(watched, [], [], max(0.0, end - time.monotonic()))
+            if output.fileno() not in readable:
+                raise TimeoutError
+            piece = os.read(output.fileno(), 65536)
+            if not piece or len(self._buffer) > LINE_LIMIT:
+                output.close()
+                self._buffer = b""
+                return None
+            self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def tell(self, line: bytes) -> None:
+        """Write to its standard input; one that has ended hears nothing."""
+        if self._process.stdin is not None:
+            with suppress(OSError, ValueError):
+                self._process.stdin.write(line)
+
+    def end(self, seconds: float, kill_after: float = 0.0) -> str | None:
+        """Make an end of the whole group: how the program ended; None where it is not gone `seconds` after the kill.
+
+        `kill_after` is how long it may take to end by itself, its standard input closed.
+        """
+        process = self._process
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        self._until(self._ended, kill_after)
+        # before it is collected: its number, and so the group's, can't be another's yet
+        with suppress(OSError):
+            (os.killpg if self._leads else os.kill)(process.pid, signal.SIGKILL)
+        gone = self._until(lambda: self._ended() and not (self._leads and members(process.pid)), seconds)
+        if process.stdout is not None:
+            process.stdout.close()
+        return how(process.wait()) if gone else None
+
+    def _ended(self) -> bool:
+        """Whether the program has ended, without collecting it."""
+        try:
+            return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:
+            return True
+
+    @staticmethod
+    def _until(what: Callable[[], bool], seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while not (done := what()) and time.monotonic() < end:
+            time.sleep(0.01)
+        return done
+
+
+def members(group: int) -> list[int]:
+    """The processes of a group that have not ended, by /proc: zombies that nobody collects are none."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError):
+            state, _, belongs = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(belongs) == group and state not in "ZX":
+                found.append(int(stat.parent.name))
+    return found
 
 
 def how(status: int) -> str:

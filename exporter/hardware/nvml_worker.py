@@ -16,16 +16,17 @@ from typing import NoReturn
 
 from exporter.hardware import nvml_codes as codes
 from exporter.hardware.nvml import Pynvml
+from exporter.hardware.nvml_load import Load
 from exporter.hardware.nvml_session import Session
 
 GRACE = 10.0
 """Seconds that a call may still take after the daemon has gone."""
 PR_SET_PDEATHSIG = 1
-LEVELS = ("off", "none", "basic", "all")
+LEVELS = ("off", "none", "basic", "all", "load")
 
 
 def main() -> int:
-    """Serve standard input until it closes; the argument is how much is asked of each link."""
+    """Serve standard input until it closes; the argument is how much is asked of each link, or `load`."""
     level = sys.argv[1] if len(sys.argv) == 2 else ""
     if level not in LEVELS:
         _say(f"usage: nvml_worker {'|'.join(LEVELS)}")
@@ -36,7 +37,7 @@ def main() -> int:
     os.dup2(2, 1)
     requests: SimpleQueue[bytes | None] = SimpleQueue()
     Thread(target=_listen, args=(requests,), name="listen", daemon=True).start()
-    session = Session(Pynvml(), level, time.monotonic, _say)  # type: ignore[arg-type]  # one of LEVELS, as Level is
+    session = _session(level)
     try:
         while requests.get() is not None:
             message = session.read()
@@ -48,6 +49,13 @@ def main() -> int:
     finally:
         session.close()
     return 0
+
+
+def _session(level: str) -> Session | Load:
+    """What is asked: who uses the GPUs, or all there is to know of them and their links."""
+    if level == "load":
+        return Load(Pynvml())
+    return Session(Pynvml(), level, time.monotonic, _say)  # type: ignore[arg-type]  # one of LEVELS, as Level is
 
 
 def _die_with_the_daemon() -> None:

@@ -60,7 +60,9 @@ def test_metrics_exist(where: str, expression: str) -> None:
     assert not missing, where
 
 
-@expressions
+@pytest.mark.parametrize(
+    ("where", "expression"), [(rule.get("alert", rule.get("record")), rule["expr"]) for rule in rules()]
+)
 def test_labels_exist(where: str, expression: str) -> None:
     every = TARGET | OURS | {label for labels in METRICS.values() for label in labels} | {"le"}
     assert promql.grouping_labels(expression) <= every, where

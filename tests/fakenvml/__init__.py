@@ -7,6 +7,7 @@ Keys (gpu, field, scope, link, counter are numbers; a missing one is NOT_SUPPORT
     fval.G.FIELD.SCOPE TYPE VALUE (d ui ul ull sll si us) · fret.G.FIELD.SCOPE CODE · spoils.FIELD 1 (its batch fails)
     state.G.LINK N · nolink CODE (for links there are not) · ec.G.LINK.COUNTER N · mig.G N
     fabric.G STATE STATUS MASK SUMMARY · fabver N · pcie.G GEN WIDTH MAXGEN MAXWIDTH REPLAYS · xid.N GPU XID
+    procs.G PID PID ... · util.G PERCENT · used.G BYTES
 """
 
 import os

@@ -15,6 +15,8 @@ typedef device_s *device_t;
 typedef union { double d; unsigned ui; unsigned long ul; unsigned long long ull; long long sll; int si; unsigned short us; } value_t;
 typedef struct { unsigned field, scope; long long timestamp, latency; unsigned type; ret_t ret; value_t value; } field_t;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } pci_t;
+typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } process_t;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory2_t;
 typedef struct { device_t device; unsigned long long type, data; unsigned gi, ci; } event_t;
 typedef struct { unsigned char uuid[16]; ret_t status; unsigned clique; unsigned char state; } fabric1_t;
 typedef struct { unsigned version; unsigned char uuid[16]; ret_t status; unsigned clique; unsigned char state; unsigned mask; unsigned char summary; } fabric3_t;
@@ -135,6 +137,32 @@ ret_t nvmlDeviceGetPciInfo_v3(device_t d, pci_t *pci) {
 ret_t nvmlDeviceGetMigMode(device_t d, unsigned *current, unsigned *pending) {
     BEGIN("nvmlDeviceGetMigMode", d->index);
     *current = *pending = number(0, "mig.%d", NULL, d->index, 0, 0);
+    return OK;
+}
+/* `procs.G PID PID ...`, `util.G PERCENT`, `used.G BYTES`. */
+ret_t nvmlDeviceGetComputeRunningProcesses_v3(device_t d, unsigned *count, process_t *out) {
+    BEGIN("nvmlDeviceGetComputeRunningProcesses_v3", d->index);
+    char key[64];
+    snprintf(key, sizeof key, "procs.%d", d->index);
+    const char *at = find(key);
+    unsigned found = 0, room = out ? *count : 0;
+    for (char *next; at && *at && *at != '\n'; at = next) {
+        unsigned pid = strtoul(at, &next, 10);
+        if (next == at) break;
+        if (found < room) out[found] = (process_t){pid, 1 << 20, 0, 0};
+        found++;
+    }
+    *count = found;
+    return found > room ? 7 : OK;
+}
+ret_t nvmlDeviceGetUtilizationRates(device_t d, unsigned *rates) {
+    BEGIN("nvmlDeviceGetUtilizationRates", d->index);
+    rates[0] = rates[1] = number(0, "util.%d", NULL, d->index, 0, 0);
+    return OK;
+}
+ret_t nvmlDeviceGetMemoryInfo_v2(device_t d, memory2_t *out) {
+    BEGIN("nvmlDeviceGetMemoryInfo_v2", d->index);
+    *out = (memory2_t){out->version, 80ull << 30, 600ull << 20, 0, number(0, "used.%d", NULL, d->index, 0, 0)};
     return OK;
 }
 ret_t nvmlDeviceGetNvLinkState(device_t d, unsigned link, unsigned *state) {

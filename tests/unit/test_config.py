@@ -234,3 +234,38 @@ def test_arbitrary_bytes_are_a_configuration_or_a_users_mistake(tmp_path: Path, 
     else:
         said = f"{file}: {type(config).__name__}"
     assert said.startswith(f"{file}:")
+
+
+def test_probes_are_off_unless_one_line_turns_them_on(tmp_path: Path) -> None:
+    assert not Config().probes.enabled
+    (tmp_path / "f").write_text("probes: {enabled: true}\n")
+    probes = load(tmp_path / "f").probes
+    assert (probes.enabled, probes.engines, probes.min_gap, probes.size) == (
+        True,
+        ("nccl", "rdma", "tcp"),
+        21600,
+        64 << 20,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "enabled: auto",
+        "enabled: 1",
+        "engines: []",
+        "engines: [mpi]",
+        "min_gap: 5s",
+        "min_gap: 6",
+        "size: 64",
+        "size: 1KiB",
+        "quiet: [nightly]",
+        "budget: {max_seconds_per_hour: 0}",
+        "budget: {max_bytes_per_hour: 64}",
+        "min_gaps: 6h",
+    ],
+)
+def test_mistakes_in_probes(tmp_path: Path, text: str) -> None:
+    (tmp_path / "f").write_text(f"probes: {{{text}}}\n")
+    with pytest.raises(UserError, match=r"probes\."):
+        load(tmp_path / "f")

@@ -1,0 +1,1 @@
+"""Active measurement: short probes of the links inside a node, made only where it is proven free."""

@@ -1,0 +1,271 @@
+"""Probes of one node: when they are due, whether they may run, what they gave. Runs them in the thread that asks."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from exporter.hardware.gpu_load import GpuLoad
+from exporter.model import Port, Ports, Role, SourceError, Unavailable
+from exporter.probes import evidence, jobs
+from exporter.probes.figures import Tally
+from exporter.probes.gate import Limits, Permission, Refusal, Situation, allowed, idle
+from exporter.probes.journal import MIN_RATIO, Journal, Lock, Record, paused_until
+from exporter.probes.launch import Stop, measure
+from exporter.probes.protocol import Deadlines, Nic, Outcome, Phase, Scope, Spec
+from exporter.probes.record import make_record, shown_flow
+from exporter.probes.survey import Survey, Watch
+from exporter.rails import Assignment, Subject
+from exporter.windows import Window
+
+FRESH_SECONDS = 3.0
+"""A look at the node that is this young still holds for the next launch."""
+BY_HAND = frozenset({"paused", "locked", "stuck"})
+"""The limits that an operator who asks for a probe now is held to."""
+NOT_HERE: Mapping[str, str] = {"tcp": "it measures between nodes, nothing inside one"}
+log = logging.getLogger(__name__)
+Assign = Callable[[Ports], Mapping[Subject, Assignment]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The operator's wishes."""
+
+    enabled: bool = False
+    engines: tuple[str, ...] = ("nccl", "rdma", "tcp")
+    size: int = 64 << 20
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    quiet: tuple[Window, ...] = ()
+    deadlines: Deadlines = Deadlines()  # noqa: RUF009 - frozen
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a prober works with. `suspect` says whether a finding about this node is open: then nothing is learnt.
+
+    `launch` is launch.measure, `wall` Unix time.
+    """
+
+    survey: Survey
+    witness: evidence.Witness
+    assign: Assign
+    state: Path | None
+    sysfs: str = "/sys"
+    suspect: Callable[[], bool] = lambda: False
+    launch: Callable[..., Outcome] = measure
+    wall: Callable[[], float] = time.time
+    clock: Callable[[], float] = time.monotonic
+    lock: Callable[[], Lock] = Lock
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What became of one round: the results, in order, and what was against a probe."""
+
+    records: tuple[Record, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the last look at the node gave, and when."""
+
+    situation: Situation
+    at: float
+
+
+class Prober:
+    """One round at a time; see Schedule for the daemon's."""
+
+    def __init__(self, settings: Settings, means: Means, journal: Journal) -> None:
+        self.settings = settings
+        self.means = means
+        self.journal = journal
+        self.tally = Tally()
+        self._stuck = 0
+        self._first = 0
+
+    def round(  # noqa: PLR0913 - what a hook, a hand and the schedule each want differently
+        self,
+        stop: Stop,
+        scopes: Sequence[Scope] = ("intra", "loopback"),
+        by_hand: bool = False,
+        progress: Callable[[Spec, Phase], None] = lambda *_: None,
+        told: Callable[[Record], None] = lambda _: None,
+        until: float | None = None,
+    ) -> Round:
+        """Measure what there is to measure, while nothing is against it and `until` (by means.clock) has not come."""
+        lock = self.means.lock()
+        taken = lock.take()
+        try:
+            self.journal.refresh()
+            against = [
+                refusal
+                for refusal in allowed(self._permission(taken), self.settings.limits)
+                if not by_hand or refusal.reason in BY_HAND
+            ]
+            if against:
+                return self._skip(against)
+            return self._measure(stop, scopes, by_hand, progress, told, until, lock)
+        finally:
+            self.means.survey.load.close()
+            lock.give()
+
+    def _measure(  # noqa: PLR0913 - as round
+        self,
+        stop: Stop,
+        scopes: Sequence[Scope],
+        by_hand: bool,
+        progress: Callable[[Spec, Phase], None],
+        told: Callable[[Record], None],
+        until: float | None,
+        lock: Lock,
+    ) -> Round:
+        seen = self._look()
+        if against := list(idle(seen.situation, self.settings.limits)):
+            return self._skip(against)
+        records: list[Record] = []
+        wishes = list(self._jobs(scopes, by_hand, seen.situation.gpus))
+        # what the budget cut off the last time comes first: where setting up is slow it would never come
+        first, self._first = min(self._first, len(wishes)), 0
+        for position, wanted in enumerate(wishes[first:] + wishes[:first]):
+            for engine in self.settings.engines:
+                spec = replace(wanted, engine=engine)
+                if stop.reason or (until is not None and self.means.clock() >= until):
+                    return Round(tuple(records), (Refusal("stopped", stop.reason or "no time left"),))
+                if not by_hand and (over := self._over_budget()):
+                    self._first = (first + position) % len(wishes)
+                    return Round(tuple(records), over)
+                if self.means.clock() - seen.at > FRESH_SECONDS:
+                    seen = self._look()
+                    if against := list(idle(seen.situation, self.settings.limits)):
+                        return Round(tuple(records), self._skip(against).refusals)
+                record = self._one(spec, stop, progress, lock)
+                records.append(record)
+                told(record)
+                if record["preempted"] or self._stuck:
+                    return Round(tuple(records))
+                if record["result"] != "refused":
+                    break
+        return Round(tuple(records))
+
+    def _look(self) -> _Seen:
+        situation = self.means.survey.idle()
+        return _Seen(situation, self.means.clock())
+
+    def _skip(self, against: list[Refusal]) -> Round:
+        self.tally.skipped.update({refusal.reason for refusal in against})
+        return Round(refusals=tuple(against))
+
+    def _over_budget(self) -> tuple[Refusal, ...]:
+        limits = replace(self.settings.limits, min_gap=0.0)
+        seconds, moved = self.journal.used(self.means.wall())
+        return tuple(allowed(Permission(seconds_used=seconds, bytes_used=moved), limits))
+
+    def _permission(self, taken: bool) -> Permission:
+        now = self.means.wall()
+        seconds, moved = self.journal.used(now)
+        return Permission(
+            self.journal.since_last(now),
+            seconds,
+            moved,
+            paused=now < paused_until(self.means.state),
+            quiet=any(window.holds(now) for window in self.settings.quiet),
+            locked=not taken,
+            stuck=self._stuck,
+        )
+
+    def _jobs(self, scopes: Sequence[Scope], by_hand: bool, gpus: Sequence[GpuLoad] | None) -> Iterator[Spec]:
+        settings = self.settings
+        if "intra" in scopes:
+            usual = [self.journal.expected(jobs.key("intra", engine, settings.size)) for engine in settings.engines]
+            known = next((value for value in usual if value is not None), 0.0)
+            yield jobs.intra(settings.size, gpus, MIN_RATIO * known, settings.deadlines)
+        if "loopback" in scopes:
+            turn = int(self.means.wall() // max(settings.limits.min_gap, 1.0))
+            pairs: list[tuple[Nic, Nic] | None] = [*jobs.pairs(self._nics(gpus), turn)]
+            for pair in pairs or ([None] if by_hand else []):
+                yield jobs.loopback(settings.size, pair, self.means.sysfs, settings.deadlines)
+
+    def _nics(self, gpus: Sequence[GpuLoad] | None) -> Sequence[Nic]:
+        try:
+            reading = self.means.survey.ports.read()
+        except (Unavailable, SourceError):
+            return ()
+        return jobs.nics(reading.ports, self.means.assign(reading), gpus)
+
+    def _one(self, spec: Spec, stop: Stop, progress: Callable[[Spec, Phase], None], lock: Lock) -> Record:
+        """One probe, watched, with what happened beside it; kept if it was launched in earnest."""
+        if spec.engine in NOT_HERE:
+            outcome = Outcome(spec, "refused", "not_for_this", NOT_HERE[spec.engine], began=self.means.wall())
+            return make_record(outcome, {}, (), None, self.means.wall())
+        before = self.means.witness.read()
+        watch = Watch(self.means.survey, stop)
+        found: Refusal | None = None
+        try:
+            outcome = self.means.launch(
+                spec, stop, lambda phase: progress(spec, phase), keep=lock.descriptors, started=watch.follow
+            )
+        finally:
+            found = watch.end()
+        self._stuck = outcome.left
+        beside = evidence.between(before, self.means.witness.read())
+        outcome = self._checked(outcome, beside, before)
+        if found is not None:
+            outcome = replace(
+                outcome, result="aborted", reason=found.reason, message=f"work appeared: {found}", flows=()
+            )
+        flows, learn = self._flows(outcome)
+        record = make_record(outcome, beside, flows, found, self.means.wall())
+        self._count(outcome, found)
+        if outcome.result != "refused":
+            self.journal.add(record, {} if self.means.suspect() else learn)
+        return record
+
+    def _checked(self, outcome: Outcome, beside: dict[str, Any], before: evidence.Reading) -> Outcome:
+        """A loopback that its own ports have not seen stayed inside the machine: an error and no result."""
+        beside["gpudirect_module"] = self.means.witness.gpudirect()
+        if outcome.result != "ok" or outcome.spec.scope != "loopback":
+            return outcome
+        sent: dict[str, int] = {}
+        for flow in outcome.flows:
+            sent[flow.source] = sent.get(flow.source, 0) + flow.moved
+        inside = [
+            source for source, moved in sent.items() if not evidence.left_the_machine(beside, before, source, moved)
+        ]
+        if not inside:
+            return outcome
+        message = f"{', '.join(inside)} did not count what was sent: it never left the machine"
+        return replace(outcome, result="error", reason="not_on_the_wire", message=message, flows=())
+
+    def _flows(self, outcome: Outcome) -> tuple[tuple[dict[str, Any], ...], Mapping[str, float]]:
+        """The flows for people and metrics, and what may be learnt of them: values that are not slow."""
+        rails = {nic.subject: nic.rail for nic in outcome.spec.nics}
+        shown, learn = [], {}
+        for flow in outcome.flows:
+            key = jobs.key(outcome.spec.scope, outcome.spec.engine, flow.size, flow.source, flow.target)
+            expected = self.journal.expected(key) if flow.kind != "latency" else None
+            shown.append(shown_flow(flow, rails, expected, self.journal.recent(key)))
+            if flow.kind != "latency" and (expected is None or flow.bandwidth >= MIN_RATIO * expected):
+                learn[key] = flow.bandwidth
+        return tuple(shown), learn if outcome.result == "ok" else {}
+
+    def _count(self, outcome: Outcome, found: Refusal | None) -> None:
+        self.tally.seconds += outcome.seconds
+        self.tally.bytes += outcome.bytes
+        if found is not None:
+            self.tally.preempted += 1
+        elif outcome.result != "aborted":
+            self.tally.runs[outcome.spec.scope, outcome.spec.engine, outcome.result] += 1
+
+
+def compute_only(assign: Assign) -> Callable[[Ports], Sequence[Port]]:
+    """The ports whose traffic counts: the East-West ones, not those of a file system or of ssh."""
+
+    def wanted(reading: Ports) -> Sequence[Port]:
+        roles = assign(reading)
+        return [port for port in reading.ports if roles[port.device.name, port.number].role is Role.COMPUTE]
+
+    return wanted

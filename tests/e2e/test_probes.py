@@ -1,0 +1,138 @@
+"""The daemon probes a node with a fake NCCL and CUDA: results in /metrics and the API; and no worker outlives it."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exporter.hardware.child import members
+from tests import fakenccl
+from tests.e2e.daemon import Daemon, command, ended, eventually, serving
+from tests.probes.processes import workers
+
+pytestmark = pytest.mark.e2e
+GAP = "10s"
+BUDGET = "{max_seconds_per_hour: 3600, max_bytes_per_hour: 900GiB}"
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fakenccl.build(tmp_path)))
+    return tmp_path
+
+
+@contextmanager
+def probing(root: Path) -> Iterator[Daemon]:
+    """A daemon with its own folders, whose path is in its workers' command line."""
+    for name in ("sys", "state"):
+        (root / name).mkdir()
+    config = root / "eastwest.yml"
+    config.write_text(
+        f"paths: {{sysfs: {root / 'sys'}, state: {root / 'state'}}}\n"
+        "checks: {gpu: {enabled: false}, nvlink: {enabled: false}}\n"
+        f"probes: {{enabled: true, min_gap: {GAP}, budget: {BUDGET}}}\n"
+    )
+    # an overdue node begins within a tenth of min_gap
+    (root / "state" / "probes.json").write_text(
+        json.dumps({"version": 1, "last": time.time() - 3600, "records": [], "learnt": {}})
+    )
+    with serving("--config", str(config)) as daemon:
+        yield daemon
+
+
+def children(daemon: Daemon) -> list[int]:
+    """The processes of probes that the daemon has started, found by their parents."""
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            line = (stat.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent in (daemon.process.pid, *found) and b"exporter.probes.worker" in line:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def test_a_result_in_metrics_and_api(library: Path) -> None:
+    fakenccl.configure(library, rate=360e9, latency=1e-5)
+    with probing(library) as daemon:
+        series = 'eastwest_probe_transmit_bandwidth_bytes_per_second{scope="intra",engine="nccl",rail=""}'
+        value = eventually(lambda: daemon.value(series), 40)
+        assert value == pytest.approx(350e9, rel=0.05)
+        document = daemon.get("/api/v1/probes").json()
+        (first, *_) = document["probes"]
+        assert (document["enabled"], first["result"], first["facts"]["nccl"]) == (True, "ok", "2.32.3")
+        assert daemon.value('eastwest_probe_runs_total{scope="intra",engine="nccl",result="ok"}') == 1
+        assert daemon.value('eastwest_check_success{check="probes"}') == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_outlives_a_daemon_that_ends_in_mid_probe(library: Path, number: int) -> None:
+    fakenccl.configure(library, hang="run", hang_abort=1)
+    with probing(library) as daemon:
+        found = eventually(lambda: found if len(found := children(daemon)) == 9 else [], 40)
+        group = os.getpgid(found[0])
+        daemon.process.send_signal(number)
+        assert ended(daemon.process, 10) < 5
+        eventually(lambda: not members(group), 5)
+        if number == signal.SIGTERM:
+            (record,) = json.loads((library / "state" / "probes.json").read_text())["records"]
+            assert (record["result"], record["reason"]) == ("aborted", "daemon_stops")
+
+
+def test_off_by_default_nothing_is_started(library: Path) -> None:
+    fakenccl.configure(library)
+    with serving() as daemon:
+        time.sleep(2)
+        assert daemon.get("/api/v1/probes").json() == {"enabled": False, "probes": []}
+        assert "eastwest_probe_" not in daemon.get("/metrics").text
+        assert children(daemon) == []
+
+
+def test_a_new_configuration_turns_them_on_and_off(library: Path) -> None:
+    fakenccl.configure(library)
+    with probing(library) as daemon:
+        assert daemon.get("/api/v1/probes").json()["enabled"]
+        config = library / "eastwest.yml"
+        text = config.read_text()
+        config.write_text(text.replace("enabled: true", "enabled: false"))
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: not daemon.get("/api/v1/probes").json()["enabled"], 20)
+        config.write_text(text)
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: daemon.get("/api/v1/probes").json()["enabled"], 20)
+        eventually(lambda: daemon.value('eastwest_check_success{check="probes"}') == 1, 20)
+
+
+def test_by_hand_and_as_a_hook(library: Path) -> None:
+    fakenccl.configure(library, rate=360e9)
+    config = library / "eastwest.yml"
+    config.write_text(f"paths: {{state: {library}}}\nprobes: {{enabled: true}}\n")
+    done = subprocess.run(
+        command("probe", "intra", "--config", str(config)), capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "GB/s = " in done.stdout
+    assert "expected: not known yet" in done.stdout
+    hook = command("probe", "--hook", "epilog", "--config", str(config))
+    done = subprocess.run(hook, capture_output=True, text=True, timeout=60, check=True)
+    assert "min_gap" in done.stdout
+
+
+def test_a_hook_is_over_by_its_deadline(library: Path) -> None:
+    fakenccl.configure(library, hang="run", hang_abort=1)
+    config = library / "eastwest.yml"
+    config.write_text(f"paths: {{state: {library}, sysfs: {library / 'sys'}}}\nprobes: {{enabled: true}}\n")
+    (library / "sys").mkdir()
+    hook = command("probe", "--hook", "prolog", "--deadline", "15s", "--config", str(config))
+    began = time.monotonic()
+    done = subprocess.run(hook, capture_output=True, text=True, timeout=60, check=True)
+    assert time.monotonic() - began < 15
+    assert "aborted" in done.stdout or "timeout" in done.stdout
+    assert workers(str(library).encode()) == []

@@ -1,0 +1,127 @@
+"""The daemon's side of a probe, with workers that are a few lines of Python."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from exporter.probes import launch
+from exporter.probes.launch import Stop
+from exporter.probes.protocol import Deadlines, Flow, Nic, Outcome, Spec, read_flow, read_spec
+from tests import fakenccl
+from tests.e2e.daemon import eventually
+from tests.probes.processes import workers
+
+SPEC = Spec("nccl", "intra", deadlines=Deadlines(start=0.2, init=0.2, connect=0.2, run=0.2, end=0.2, abort=0.1))
+HELLO = (
+    'import sys, json, time\nsay = lambda **e: print(json.dumps(e), flush=True)\nsay(event="phase", phase="start")\n'
+)
+
+
+def run(program: str, monkeypatch: pytest.MonkeyPatch, margin: float = 5.0) -> Outcome:
+    monkeypatch.setattr(launch, "MARGIN", margin)
+    stop = Stop()
+    try:
+        return launch.measure(SPEC, stop, argv=(sys.executable, "-c", HELLO + program))
+    finally:
+        stop.close()
+
+
+def test_events_make_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run(
+        'say(event="phase", phase="run")\n'
+        'say(event="flow", kind="sendrecv", size=100, seconds=[1, 2, 4], source="a", target="b", factor=1.0)\n'
+        'say(event="facts", facts={"nccl": "2.27.5"})\n'
+        'say(event="end", result="ok", reason="", message="")\n',
+        monkeypatch,
+    )
+    assert outcome.flows == (Flow("sendrecv", 100, (1, 2, 4), "a", "b"),)
+    assert outcome.flows[0].bandwidth == 50
+    assert outcome.flows[0].bandwidth_range == (25, 100)
+    assert (outcome.result, outcome.phase, outcome.facts) == ("ok", "run", {"nccl": "2.27.5"})
+
+
+@pytest.mark.parametrize(
+    ("program", "result", "reason", "said"),
+    [
+        ("sys.exit(7)", "error", "worker_died", "status 7"),
+        ("import os; os.kill(os.getpid(), 11)", "error", "worker_died", "SIGSEGV"),
+        ("print('rubbish', flush=True); time.sleep(60)", "error", "bad_worker", "nonsense"),
+        ('say(event="flow", kind="sendrecv", size=1, seconds=[0]); time.sleep(60)', "error", "bad_worker", "nonsense"),
+        ('say(event="phase", phase="later"); time.sleep(60)', "error", "bad_worker", "nonsense"),
+        ("print('[1]', flush=True); time.sleep(60)", "error", "bad_worker", "nonsense"),
+        ('say(event="end", result="fine", reason="", message=""); time.sleep(60)', "error", "bad_worker", "nonsense"),
+    ],
+)
+def test_what_a_worker_does_wrong_is_a_result(
+    program: str, result: str, reason: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = run(program, monkeypatch)
+    assert (outcome.result, outcome.reason) == (result, reason)
+    assert said in outcome.message
+
+
+def test_a_silent_worker_is_killed_after_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run('say(event="phase", phase="init"); time.sleep(600)', monkeypatch, margin=0.2)
+    assert (outcome.result, outcome.reason, outcome.left) == ("timeout", "init_timeout", 0)
+    assert outcome.seconds < 3
+
+
+def test_a_program_that_is_not_there() -> None:
+    stop = Stop()
+    outcome = launch.measure(SPEC, stop, argv=("/nonexistent",))
+    stop.close()
+    assert (outcome.result, outcome.reason) == ("error", "no_worker")
+
+
+def test_what_the_worker_started_is_killed_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    run(
+        "import subprocess\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
+        f"open({str(note)!r}, 'w').write(str(child.pid))\n"
+        'say(event="end", result="ok", reason="", message="")\n',
+        monkeypatch,
+    )
+    pid = int(note.read_text())
+    eventually(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text())
+
+
+def test_a_spec_and_a_flow_survive_the_way() -> None:
+    spec = Spec("rdma", "loopback", gpus=("GPU-a",), nics=(Nic("mlx5_0", gid_index=3), Nic("mlx5_1")))
+    assert read_spec(spec.dump()) == spec
+    with pytest.raises(ValueError, match="not durations"):
+        read_flow({"kind": "sendrecv", "size": 1, "seconds": [-1]})
+
+
+def test_a_worker_without_a_spec_says_how_it_is_used() -> None:
+    told = subprocess.run([*launch.WORKER, "nonsense"], capture_output=True, text=True, check=False, timeout=30)
+    assert told.returncode == 2
+    assert "usage" in told.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_rank_outlives_a_daemon_that_dies_in_the_middle(tmp_path: Path, number: int) -> None:
+    fakenccl.configure(fakenccl.build(tmp_path), hang="run", hang_abort=1)
+    spec = Spec("nccl", "intra", interface=tmp_path.name, deadlines=Deadlines(run=60))
+    program = (
+        "import sys\nfrom exporter.probes.launch import Stop, measure\n"
+        "from exporter.probes.protocol import read_spec\n"
+        "measure(read_spec(sys.argv[1]), Stop(), progress=lambda phase: print(phase, flush=True))\n"
+    )
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", program, spec.dump()], stdout=subprocess.PIPE, text=True, env=environment
+    ) as daemon:
+        assert daemon.stdout is not None
+        for line in daemon.stdout:
+            if line == "run\n":
+                break
+        mine = tmp_path.name.encode()
+        assert len(workers(mine)) == 9, "the worker and eight ranks"
+        os.kill(daemon.pid, number)
+        daemon.wait(10)
+        eventually(lambda: not workers(mine), 5)

@@ -1,0 +1,154 @@
+"""`eastwest probe` on a machine without anything, as a hook, and what it costs where probes are off."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.cli import main
+from exporter.probe import lines
+from exporter.probes.journal import Lock
+from tests.e2e.daemon import command
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A machine of empty folders."""
+    for name in ("sys", "proc", "state"):
+        (tmp_path / name).mkdir()
+    path = tmp_path / "eastwest.yml"
+    paths = ", ".join(f"{name}: {tmp_path / name}" for name in ("proc", "state")) + f", sysfs: {tmp_path / 'sys'}"
+    path.write_text(f"paths: {{{paths}}}\nprobes: {{enabled: true}}\n")
+    return path
+
+
+def probe(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command("probe", *arguments), capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("what", ["intra", "loopback"])
+def test_a_machine_without_anything_says_why_engine_by_engine(config: Path, what: str) -> None:
+    done = probe(what, "--config", str(config))
+    assert done.returncode == 0
+    assert done.stderr == ""
+    said = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in said] == ["nccl", "rdma", "tcp", "nothing was measured"]
+    assert all("can't run here" in line for line in said[:3])
+
+
+def test_one_engine_only(config: Path) -> None:
+    done = probe("intra", "--config", str(config), "--engine", "tcp")
+    assert done.stdout.splitlines()[0].startswith("tcp: can't run here (not_for_this)")
+    assert "nccl" not in done.stdout
+
+
+def test_another_probe_runs(config: Path) -> None:
+    lock = Lock()
+    assert lock.take()
+    try:
+        done = probe("intra", "--config", str(config))
+    finally:
+        lock.give()
+    assert (done.returncode, done.stdout) == (0, "not measured: locked (another probe runs)\n")
+
+
+def test_pause_and_its_end(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", "pause", "--for", "4h", "--config", str(config)]) == 0
+    assert "no probes until" in capsys.readouterr().out
+    done = probe("intra", "--config", str(config))
+    assert (done.returncode, done.stdout) == (0, "not measured: paused\n")
+    assert main(["probe", "pause", "--for", "0s", "--config", str(config)]) == 0
+    assert "paused" not in probe("intra", "--config", str(config)).stdout
+
+
+@pytest.mark.parametrize("arguments", [["pause", "--for", "soon"], ["pause", "--for", "400d"], []])
+def test_a_mistake_is_a_line_and_status_2(
+    config: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["probe", *arguments, "--config", str(config)]) == 2
+    assert capsys.readouterr().err.startswith("eastwest: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "deadline"),
+    [(None, "25s"), ("nonsense: [", "25s"), (None, "soon"), ("probes: {enabled: false}\n", "25s"), (None, "1s")],
+)
+def test_a_hook_ends_well_whatever_happens(config: Path, text: str | None, deadline: str) -> None:
+    if text is not None:
+        config.write_text(text)
+    done = probe("--hook", "epilog", "--deadline", deadline, "--config", str(config))
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
+def test_where_probes_are_off_nothing_of_them_is_imported() -> None:
+    program = (
+        "import sys\nfrom exporter import app, build, config\n"
+        "from exporter.clock import Clock\nfrom exporter.state import State\n"
+        "node = build.build_node(config.Config(), build.Machine().open(config.Config()), State(None), Clock())\n"
+        "assert 'probes' not in node.plans\n"
+        "print([name for name in sys.modules if name.startswith('exporter.probe')])\n"
+        "print([name for name in ('h2', 'exporter.hardware.gpu_load') if name in sys.modules and name != 'h2'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n[]\n"
+
+
+def test_a_result_for_people() -> None:
+    flow = {
+        "kind": "sendrecv",
+        "source": "mlx5_0/1",
+        "target": "mlx5_1/1",
+        "transport": "NET/IB/GDRDMA",
+        "expected": 48e9,
+        "bytes_per_second": 24e9,
+        "slowest": 23e9,
+        "fastest": 25e9,
+        "ratio": 0.5,
+        "recent": [47e9, 48e9],
+    }
+    record = {
+        "engine": "nccl",
+        "scope": "loopback",
+        "result": "ok",
+        "size": 64 << 20,
+        "seconds": 3.21,
+        "facts": {"nccl": "2.27.5"},
+        "flows": [flow, {**flow, "kind": "latency", "latency": 2.5e-6}],
+    }
+    said = list(lines(record))
+    assert said[0] == "nccl: measured in 3.2 s (nccl 2.27.5)"
+    assert "24.0 GB/s = 192 Gbit/s" in said[1]
+    assert "expected 48.0 GB/s (50%) SLOW" in said[1]
+    assert "last 47.0 48.0" in said[1]
+    assert "2.5 us" in said[2]
+
+
+def test_of_many_pairs_of_gpus_the_slowest_are_shown() -> None:
+    pair: dict[str, Any] = {
+        "kind": "sendrecv",
+        "transport": "P2P",
+        "expected": None,
+        "slowest": 1e9,
+        "fastest": 1e9,
+        "recent": [],
+    }
+    flows = [
+        {**pair, "source": f"gpu{number}", "target": "gpu7", "bytes_per_second": (20 - number) * 1e9}
+        for number in range(7)
+    ]
+    record = {
+        "engine": "nccl",
+        "scope": "intra",
+        "result": "ok",
+        "size": 1,
+        "seconds": 1.0,
+        "facts": {},
+        "flows": flows,
+    }
+    said = list(lines(record))
+    assert "gpu6 > gpu7" in said[1]
+    assert len(said) == 1 + 5 + 1
+    assert "slowest of 7 pairs of GPUs; half of them give at least 17.0 GB/s" in said[-1]
