@@ -37,7 +37,8 @@ VARIANTS: Mapping[str, Sequence[str]] = {
 
 QUANTITY = r"^[0-9]+(\.[0-9]+)?\s*((ms|s|m|h|d)|[KMGT]?(bit|B)/s)$"
 _UNSAID = {"title", "default"}
-_SET_BY_CHART = {"Config": ("paths", "web"), "NodeConfig": ("name",)}
+_NOT_IN_CHART = {"Config": ("paths", "web", "probes"), "NodeConfig": ("name",)}
+"""What the chart sets; what no two nodes share; and probes: this pod can't see who else works on the node."""
 
 
 def copies() -> dict[Path, str]:
@@ -55,7 +56,7 @@ def schema() -> str:
     document = json.loads(SCHEMA.read_text())
     models = Config.model_json_schema(ref_template="#/definitions/{model}")
     wanted = {**models.pop("$defs"), "Config": models}
-    for name, keys in _SET_BY_CHART.items():
+    for name, keys in _NOT_IN_CHART.items():
         for key in keys:
             del wanted[name]["properties"][key]
     reached = _reached(wanted, "Config")

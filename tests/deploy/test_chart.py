@@ -87,6 +87,7 @@ TYPOS = (
     "config.checks.infiniband.interval=5",
     "config.node.name=gpu-1",
     "config.paths.sysfs=/sys",
+    "config.probes.enabled=true",
     "nics[0].match=mlx5_0",
     "nvidia.enabled=yes",
     "tolerations[0].kye=a",
