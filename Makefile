@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test install dev check fmt golden docs e2e bench dashboards pictures bench-dashboards lock clean
+.PHONY: help demo test install dev check fmt golden docs e2e bench dashboards pictures bench-dashboards manifests lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,7 @@ golden: dev ## rewrite the golden files and generated docs; then read the diff
 	$(BIN)/eastwest catalogue findings > docs/findings.md
 	$(BIN)/eastwest config reference > docs/configuration.md
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/test_golden.py
+	$(BIN)/python -m deploy.helm.manifests
 
 dashboards: dev ## write grafana/dashboards/*.json from their builder
 	$(BIN)/python -m grafana.build
@@ -65,6 +66,9 @@ e2e: dev ## the real process beside a real Prometheus, promtool, node_exporter
 bench: dev ## poll and render beside node_exporter, on the same tree
 	$(BIN)/python -m bench.poll_render
 	$(BIN)/python -m bench.gpus
+
+manifests: dev ## the chart's copies, its schema, and deploy/kubernetes (needs helm); then read the diff
+	$(BIN)/python -m deploy.helm.manifests
 
 lock: ## renew the lock files (needs uv)
 	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \

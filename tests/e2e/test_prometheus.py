@@ -1,11 +1,13 @@
 """The daemon scraped by a real Prometheus, and its text judged by promtool."""
 
+import json
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -26,14 +28,14 @@ needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="pr
 
 
 @contextmanager
-def prometheus(folder: Path, target: str) -> Iterator[str]:
-    """A Prometheus that scrapes `target` every second."""
+def prometheus(folder: Path, target: str, job: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """A Prometheus that scrapes `target` every second; `job` is what else the scrape job has."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         listen = f"127.0.0.1:{free.getsockname()[1]}"
     config = write(
         folder / "prometheus.yml",
         "global: {scrape_interval: 1s}\nscrape_configs:\n"
-        f"  - job_name: eastwest\n    static_configs: [{{targets: ['{target}']}}]\n",
+        f"  - {json.dumps({'job_name': 'eastwest', 'static_configs': [{'targets': [target]}]} | dict(job or {}))}\n",
     )
     process = subprocess.Popen(
         [
