@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test install dev check fmt golden docs e2e bench lock clean
+.PHONY: help demo test install dev check fmt golden docs e2e bench lock clean dist
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,11 +55,16 @@ bench: dev ## poll and render beside node_exporter, on the same tree
 	$(BIN)/python -m bench.poll_render
 	$(BIN)/python -m bench.gpus
 
+dist: install ## dist/*.tar.gz: one archive that installs on a node without a network
+	deploy/systemd/dist.sh $(BIN)/python
+
 lock: ## renew the lock files (needs uv)
 	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 		pyproject.toml --group build -o requirements.lock
 	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 		pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
+	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+		pyproject.toml -c requirements.lock -o requirements-run.lock
 
 clean: ## remove what make made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
