@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test install dev check fmt golden docs e2e bench lock clean dist
+.PHONY: help demo test install dev check fmt golden docs e2e bench lock clean dist vm-test
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,10 @@ golden: dev ## rewrite the golden files and generated docs; then read the diff
 
 e2e: dev ## the real process beside a real Prometheus, promtool, node_exporter
 	$(BIN)/pytest -q -m e2e
+
+vm-test: dev dist ## on real RDMA devices and under a real systemd, in a virtual machine (minutes)
+	tests/vm/build.sh
+	$(BIN)/pytest -q -m vm tests/vm
 
 bench: dev ## poll and render beside node_exporter, on the same tree
 	$(BIN)/python -m bench.poll_render
