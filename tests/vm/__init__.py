@@ -1,1 +1,1 @@
-"""The program on real RDMA devices, in a virtual machine: see README.md in this folder."""
+"""The program on real RDMA devices and under a real systemd, in a virtual machine: docs/adr/0042."""

@@ -2,11 +2,12 @@
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.vm.guest import Daemon, serving, soft_roce
-from tests.vm.machine import Machine, missing
+from tests.vm.machine import ROOT, Machine, missing
 
 NEEDED = ("ib_write_bw", "rdma", "ethtool", "curl", "ss")
 CONFIG = """
@@ -32,3 +33,26 @@ def daemon(rdma: Machine) -> Iterator[Daemon]:
     """`eastwest serve` in that guest."""
     with serving(rdma, CONFIG) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def archive() -> Path:
+    """What `make dist` made."""
+    found = sorted((ROOT / "dist").glob("eastwest-exporter-*.tar.gz"))
+    if not found:
+        pytest.skip("no archive: make dist")
+    return found[-1]
+
+
+@pytest.fixture(scope="session")
+def service(archive: Path) -> Iterator[Machine]:
+    """A fresh guest under systemd, with two RDMA devices, in which the archive was installed as the README has it."""
+    if reason := missing() or ("" if shutil.which("curl") else "not on this machine: curl"):
+        pytest.skip(reason)
+    with Machine(systemd=True, memory_mib=1536) as guest:
+        soft_roce(guest)
+        guest.sh(f"cp {archive} /root/")
+        folder = archive.name.removesuffix(".tar.gz")
+        guest.sh(f"tar xzf {archive.name}", seconds=120)
+        guest.sh(f"./{folder}/install.sh", seconds=200)
+        yield guest
