@@ -44,7 +44,8 @@ fmt: dev ## let ruff format and fix
 	$(BIN)/ruff check --fix
 
 golden: dev ## rewrite the golden files and generated docs; then read the diff
-	$(BIN)/eastwest catalogue > docs/metrics.md
+	$(BIN)/eastwest catalogue metrics > docs/metrics.md
+	$(BIN)/eastwest catalogue findings > docs/findings.md
 	$(BIN)/eastwest config reference > docs/configuration.md
 	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/test_golden.py
 

@@ -1,6 +1,7 @@
 """The daemon: one node, its schedule and its server, put together here. The only file that knows them all."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -13,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 
-from exporter.build import Machine, Simulated, Sources, build_node, node_name
+from exporter.acks import Acks
+from exporter.build import Machine, Simulated, Sources, build_node, judgement, node_name, origin
 from exporter.clock import Clock
 from exporter.config import Config, load
 from exporter.exposition import OPENMETRICS, TEXT, Exposition
@@ -30,6 +32,7 @@ from exporter.release import Release
 from exporter.schedule import Schedule
 from exporter.server import Listener, Request, Response, Route, listen, offers, serve
 from exporter.state import State
+from exporter.verdict import document
 from exporter.web import Web
 
 BEAT_LIMIT = 10.0
@@ -72,6 +75,7 @@ class Daemon:
         self._sources = sources
         self._reloading = Lock()
         self._state = state
+        self._acks = Acks(config.paths.state if scenario is None else None)
         self._beat = time.monotonic()
         self._schedule = Schedule(self._turned)
         self._shown = self._build(config)
@@ -128,11 +132,13 @@ class Daemon:
             "/metrics": self._metrics,
             "/healthz": self._healthz,
             "/readyz": self._readyz,
+            "/api/v1/health": self._health,
             "/api/v1/node": self._node,
         }
 
     def _build(self, config: Config) -> Shown:
-        node = build_node(config, self._sources.open(config), self._state, Clock())
+        verdict = judgement(config, self._acks)
+        node = build_node(config, self._sources.open(config), self._state, Clock(), verdict)
         name, rack = node_name(config, self._scenario), config.node.labels.get("rack", "")
         return Shown(config, name, node, Exposition(name, rack, process=True), Page(name))
 
@@ -153,6 +159,7 @@ class Daemon:
         self._beat = time.monotonic()
         with suppress(RuntimeError):  # the event loop is closed: the daemon ends
             self._alive()
+        self._shown.node.watch()
         if self._web is not None:
             self._web.refresh()
         if self._release.unmet():
@@ -185,6 +192,11 @@ class Daemon:
         body = node_json(shown.node.board.snapshot(), shown.name, shown.config.node.labels)
         return Response(body, "application/json")
 
+    def _health(self, _request: Request) -> Response:
+        shown = self._shown
+        body = json.dumps(document(shown.node.board.snapshot(), shown.name), indent=1)
+        return Response(body.encode() + b"\n", "application/json")
+
     def _healthz(self, _request: Request) -> Response:
         silent = time.monotonic() - self._beat
         if silent > BEAT_LIMIT:
@@ -214,7 +226,7 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
         release = Release(config.paths.state if scenario is None else None)
         if scenario is None:
             sources = Machine(release, partial(_give_up, ending))
-            state = State(config.paths.state, create=True)
+            state = State(config.paths.state, create=True, origin=origin(config))
         else:
             root = stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-", ignore_cleanup_errors=True))
             sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic()))

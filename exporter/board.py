@@ -1,13 +1,15 @@
 """The last outcome of every check: the one thing that threads share."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Literal
 
 from exporter.checks.base import Report
 from exporter.clock import Clock
+from exporter.health import Ack, Key, Shown, Standing, fold, shown, status
+from exporter.model import Finding, Severity
 
 Status = Literal["ok", "absent", "failed"]
 
@@ -46,7 +48,7 @@ class CheckView:
     """One check at the moment of a snapshot; `outcome` is None before its first run ended.
 
     `good` is the last outcome that was not a failure: what is shown until it is too old. `running` is seconds
-    since a run began that has not ended, None while none runs.
+    since a run began that has not ended, None while none runs. `failing_since` is monotonic.
     """
 
     name: str
@@ -55,6 +57,7 @@ class CheckView:
     good: Outcome | None = None
     running: float | None = None
     overruns: int = 0
+    failing_since: float | None = None
 
     @property
     def overdue(self) -> bool:
@@ -81,6 +84,13 @@ class Snapshot:
     checks: tuple[CheckView, ...]
     source_errors: Mapping[tuple[str, str], int]
     reload_successful: bool
+    findings: tuple[Shown, ...] = ()
+    acks: tuple[Ack, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """The verdict: ok, degraded, critical or unknown."""
+        return status(self.findings, all(view.ran for view in self.checks))
 
     def reports(self) -> tuple[Report, ...]:
         """The reports that are young enough to be shown."""
@@ -102,13 +112,27 @@ class _Shared:
     entries: dict[str, _Entry] = field(default_factory=dict)
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
     reload_successful: bool = True
+    standing: Mapping[Key, Standing] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How findings become a verdict: the operator's `cap` on severity, what is acknowledged, and patience.
+
+    Without `patient` (one look and no more) a finding does not wait for its delay.
+    """
+
+    cap: Severity | None = None
+    acks: Callable[[], tuple[Ack, ...]] = tuple
+    patient: bool = True
 
 
 class Board:
     """Posts come from the runs, snapshots go to the renderers; both are short, under one lock."""
 
-    def __init__(self, timings: Mapping[str, Timing], clock: Clock) -> None:
+    def __init__(self, timings: Mapping[str, Timing], clock: Clock, judgement: Judgement | None = None) -> None:
         self._clock = clock
+        self._judgement = judgement or Judgement()
         self._lock = Lock()
         self._shared = _Shared({name: _Entry(CheckView(name, timing)) for name, timing in sorted(timings.items())})
 
@@ -128,7 +152,16 @@ class Board:
             entry = self._shared.entries[outcome.check]
             entry.began = None
             good = entry.view.good if outcome.status == "failed" else outcome
-            entry.view = replace(entry.view, outcome=outcome, good=good)
+            since = None if outcome.status != "failed" else entry.view.failing_since or outcome.finished
+            entry.view = replace(entry.view, outcome=outcome, good=good, failing_since=since)
+            if outcome.status != "failed":
+                self._shared.standing = fold(
+                    self._shared.standing,
+                    outcome.check,
+                    outcome.report.findings,
+                    outcome.finished,
+                    self._judgement.patient,
+                )
             self._shared.errors.update((fault.source, fault.reason) for fault in outcome.report.faults)
 
     def inherit(self, before: "Board") -> None:
@@ -137,6 +170,7 @@ class Board:
         with self._lock:
             self._shared.errors.update(counted.source_errors)
             self._shared.reload_successful = counted.reload_successful
+            self._shared.standing = {**self._shared.standing, **before.standing()}
             for view in counted.checks:
                 if (entry := self._shared.entries.get(view.name)) is not None:
                     entry.view = replace(entry.view, overruns=entry.view.overruns + view.overruns)
@@ -146,17 +180,54 @@ class Board:
         with self._lock:
             self._shared.reload_successful = successful
 
+    def standing(self) -> Mapping[Key, Standing]:
+        """Every finding that is watched, raised or not."""
+        with self._lock:
+            return self._shared.standing
+
+    def stand(self, standing: Mapping[Key, Standing]) -> None:
+        """Take up the findings of an earlier process."""
+        with self._lock:
+            self._shared.standing = {**standing, **self._shared.standing}
+
     def snapshot(self) -> Snapshot:
         """Everything, frozen."""
+        acks = self._judgement.acks()
         with self._lock:
-            now = self._clock.monotonic()
-            return Snapshot(
-                self._clock.wall(),
-                now,
-                tuple(
-                    replace(entry.view, running=None if entry.began is None else now - entry.began)
-                    for entry in self._shared.entries.values()
-                ),
-                dict(self._shared.errors),
-                self._shared.reload_successful,
+            now, wall = self._clock.monotonic(), self._clock.wall()
+            views = tuple(
+                replace(entry.view, running=None if entry.began is None else now - entry.began)
+                for entry in self._shared.entries.values()
             )
+            standing = dict(self._shared.standing)
+            errors, reloaded = dict(self._shared.errors), self._shared.reload_successful
+        current = [known for known in acks if known.until > wall]
+        known = [*_fresh(standing, views, now), *_failing(views, now)]
+        found = shown(known, wall - now, current, self._judgement.cap)
+        return Snapshot(wall, now, views, errors, reloaded, found, tuple(current))
+
+
+def _fresh(standing: Mapping[Key, Standing], views: Iterable[CheckView], now: float) -> Iterator[Standing]:
+    """The findings of checks that spoke not too long ago, or have not yet spoken."""
+    old = {view.name for view in views if view.good is not None and now - view.good.finished > view.timing.lifetime}
+    for key, known in standing.items():
+        if key[0] not in old:
+            yield known
+
+
+def _failing(views: Iterable[CheckView], now: float) -> Iterator[Standing]:
+    """A finding for each check that does not answer."""
+    for view in views:
+        if view.ran and not view.success:
+            failed = view.outcome is not None and view.outcome.status == "failed" and not view.overdue
+            message = view.outcome.message if failed and view.outcome else f"has hung for {view.running:.0f} s"
+            began = now - (view.running or 0.0) if view.overdue else view.failing_since
+            finding = Finding(
+                view.name,
+                "node",
+                Severity.UNKNOWN,
+                "check_failing",
+                f"check {view.name} does not answer, so nothing is known of what it watches: {message}",
+                {"check": view.name},
+            )
+            yield Standing(finding, began if began is not None else now, now, raised=True)

@@ -10,19 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from exporter.board import Timing
+from exporter.acks import Acks
+from exporter.board import Judgement, Timing
 from exporter.checks import CHECKS, Parts
 from exporter.checks.infiniband import Settings
 from exporter.checks.nvlink import NvlinkSettings
 from exporter.clock import Clock
 from exporter.config import Config
+from exporter.hardware import parse
 from exporter.hardware.affinity import GpuFunctions
 from exporter.hardware.base import Hardware
 from exporter.hardware.child import Child
 from exporter.hardware.detail import Details
 from exporter.hardware.ethtool import KernelEthtool
 from exporter.hardware.files import Files, raise_descriptor_limit
-from exporter.hardware.host import PsutilHost
+from exporter.hardware.host import PsutilHost, boot_id
 from exporter.hardware.nvml_client import Means, NvmlGpus
 from exporter.hardware.nvml_presence import in_container, library_is_there
 from exporter.hardware.sampler import Bursts
@@ -30,11 +32,12 @@ from exporter.hardware.scenarios import END, SCENARIOS
 from exporter.hardware.simulated import EPOCH
 from exporter.hardware.simulation import open_simulation
 from exporter.hardware.sysfs import Selection, SysfsPorts
-from exporter.model import Role, UserError
+from exporter.judge.views import PortViews
+from exporter.model import Role, Severity, UserError
 from exporter.node import Node, Plan
 from exporter.rails import NicRule, ignored
 from exporter.release import Release
-from exporter.state import State
+from exporter.state import Origin, State
 
 FIRST = ("gpu",)
 """Checks whose names for things the others show."""
@@ -55,7 +58,7 @@ class ReplayClock:
 
 def node_name(config: Config, scenario: str | None) -> str:
     """The configured name, else the host's; a simulated node says that it is one."""
-    return config.node.name or ("simulated" if scenario else socket.gethostname())
+    return config.node.name or ("simulated" if scenario else parse.name(socket.gethostname()))
 
 
 def rules(config: Config) -> tuple[NicRule, ...]:
@@ -163,32 +166,70 @@ class Simulated:
         return True
 
 
-def build_node(config: Config, hardware: Hardware, state: State, clock: Clock) -> Node:
+def origin(config: Config) -> Origin:
+    """What the state of this machine, or of a recorded tree, belongs to."""
+    return Origin(str(config.paths.sysfs), boot_id(config.paths.proc))
+
+
+def judgement(config: Config, acks: Acks, patient: bool = True) -> Judgement:
+    """How this node's findings become a verdict."""
+    cap = config.health.severity_cap
+    return Judgement(Severity(cap) if cap else None, acks.current, patient)
+
+
+def build_node(
+    config: Config, hardware: Hardware, state: State, clock: Clock, verdict: Judgement | None = None
+) -> Node:
     """The node with every check that is enabled."""
     expected: Mapping[Role, float | None] = {
         Role.COMPUTE: config.expect.compute.rate,
         Role.STORAGE: config.expect.storage.rate,
     }
-    settings = Settings(rules(config), {role: rate for role, rate in expected.items() if rate is not None})
+    wanted: Mapping[Role, int | None] = {
+        Role.COMPUTE: config.expect.compute.ports,
+        Role.STORAGE: config.expect.storage.ports,
+    }
+    settings = Settings(
+        rules(config),
+        {role: rate for role, rate in expected.items() if rate is not None},
+        {role: number for role, number in wanted.items() if number is not None},
+        selection(config).device,
+    )
     nvlinks = NvlinkSettings(config.checks.nvlink.per_link, config.expect.nvlinks_per_gpu)
-    parts = Parts(hardware, settings, state.rails, state.remember, lambda: state.rails, nvlinks)
+    parts = Parts(
+        hardware,
+        settings,
+        state.rails,
+        state.remember,
+        lambda: state.rails,
+        nvlinks,
+        state,
+        PortViews(),
+        config.expect.gpus,
+    )
     plans = {
         name: Plan(CHECKS[name](parts), Timing(check.interval, check.deadline), required=check.enabled is True)
         for name, check in config.checks.named().items()
         if check.enabled is not False
     }
-    return Node(plans, clock)
+    return Node(plans, clock, verdict, state)
 
 
-def polled_once(config: Config, scenario: str | None) -> Node:
-    """A node after one round of its checks; a simulated one after the scenario's whole history."""
+def polled_once(config: Config, scenario: str | None, watch: float = 0.0) -> Node:
+    """A node after one round of its checks, and another after `watch` seconds where that is not 0.
+
+    A simulated one after the scenario's whole history.
+    """
     if scenario is None:
-        state = State(config.paths.state)
+        state = State(config.paths.state, origin=origin(config))
         machine = Machine(Release(config.paths.state))
+        verdict = judgement(config, Acks(config.paths.state), patient=False)
         try:
-            node = build_node(config, machine.open(config), state, Clock())
-            node.turn([name for name in node.plans if name in FIRST])
-            node.turn([name for name in node.plans if name not in FIRST])
+            node = build_node(config, machine.open(config), state, Clock(), verdict)
+            _round(node)
+            if watch:
+                time.sleep(watch)
+                _round(node)
         finally:
             state.close()
             machine.let_go()
@@ -196,11 +237,19 @@ def polled_once(config: Config, scenario: str | None) -> Node:
     replay = ReplayClock()
     with tempfile.TemporaryDirectory(prefix="eastwest-") as root:
         sources = Simulated(scenario, Path(root), lambda: replay.elapsed)
-        node = build_node(config, sources.open(config), State(None), replay.clock())
+        clock = replay.clock()
+        state = State(None, clock=clock)
+        node = build_node(config, sources.open(config), state, clock, judgement(config, Acks(None)))
         for moment, names in _turns(node):
             replay.elapsed = moment
             node.turn(names)
     return node
+
+
+def _round(node: Node) -> None:
+    """Every check once."""
+    node.turn([name for name in node.plans if name in FIRST])
+    node.turn([name for name in node.plans if name not in FIRST])
 
 
 def _turns(node: Node) -> Iterator[tuple[float, list[str]]]:

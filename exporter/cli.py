@@ -1,7 +1,6 @@
 """Argument parsing: each command's flags, and the function that runs it. What a command needs it imports itself."""
 
 import argparse
-import os
 import signal
 import sys
 import threading
@@ -9,31 +8,42 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exporter import __version__
+from exporter.checkup import ACK, CHECK, ack_flags, check_flags, run_ack, run_check
 from exporter.fleet.command import ESTIMATE, LOCATE, estimate_flags, locate_flags, run_estimate, run_locate
 from exporter.model import UserError
+from exporter.output import write_out
 
 Command = Callable[[argparse.Namespace], int]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status. A user's mistake is a line on standard error, status 2."""
-    args = _parser().parse_args(argv)
-    command: Command = args.run
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _end)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN if command is _serve else signal.SIG_DFL)
     try:
+        args = _arguments(argv)
+        command: Command = args.run
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _end)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN if command is _serve else signal.SIG_DFL)
         return command(args)
     except UserError as error:
         for line in str(error).splitlines():
             print(f"eastwest: {line}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader (head, less) went away; leave nothing for the interpreter to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    try:
+        args, unknown = _parser().parse_known_args(argv)
+        if unknown:
+            args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    except SystemExit:
+        write_out("")  # what --help and --version left to be written
+        raise
+    return args
 
 
 def _end(_number: int, _frame: object) -> None:
@@ -43,7 +53,7 @@ def _end(_number: int, _frame: object) -> None:
 
 def _seconds(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text) if text.isascii() else 0.0
     except ValueError:
         value = 0.0
     if not 1 <= value <= 86400:
@@ -60,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, (summary, flags, run) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
         flags(command)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, parser=command)
     return parser
 
 
@@ -102,6 +112,10 @@ def _metrics(args: argparse.Namespace) -> int:
     return metrics(args.config, args.simulate, args.output)
 
 
+def _check(args: argparse.Namespace) -> int:
+    return _list_scenarios() if args.simulate == "help" else run_check(args)
+
+
 def _demo_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=_seconds, default=30.0, metavar="S", help="how long in all; default: 30")
     parser.add_argument("--listen", default="127.0.0.1:10428", metavar="HOST:PORT", help="where its page is")
@@ -124,7 +138,7 @@ def _config(args: argparse.Namespace) -> int:
     if args.file is None:
         from exporter.reference import markdown
 
-        print(markdown(), end="")
+        write_out(markdown())
         return 0
     from exporter.config import load
 
@@ -133,7 +147,7 @@ def _config(args: argparse.Namespace) -> int:
         from exporter.web import Web
 
         Web(web)
-    print(f"{args.file}: ok")
+    write_out(f"{args.file}: ok\n")
     return 0
 
 
@@ -157,36 +171,42 @@ def _release(args: argparse.Namespace) -> int:
         raise UserError(f"--for: {error} (got {args.length!r})") from error
     until = ask(load(args.config).paths.state, seconds)
     when = time.strftime("%H:%M:%S", time.localtime(until))
-    print(f"the daemon has closed NVML until {when}" if seconds else "the daemon opens NVML again")
+    write_out(f"the daemon has closed NVML until {when}\n" if seconds else "the daemon opens NVML again\n")
     return 0
 
 
-def _no_flags(_parser: argparse.ArgumentParser) -> None:
-    pass
+def _catalogue_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("part", nargs="?", choices=("metrics", "findings"), help="one of the two; default: both")
 
 
-def _catalogue(_args: argparse.Namespace) -> int:
-    from exporter.catalogue import markdown
+def _catalogue(args: argparse.Namespace) -> int:
+    from exporter.catalogue import markdown, reasons
 
-    print(markdown(), end="")
+    if args.part != "findings":
+        write_out(markdown())
+    if args.part is None:
+        write_out("\n")
+    if args.part != "metrics":
+        write_out(reasons())
     return 0
 
 
 def _list_scenarios() -> int:
     from exporter.hardware.scenarios import SCENARIOS
 
-    for name, scenario in SCENARIOS.items():
-        print(f"{name:<15} {scenario.sentence}")
+    write_out("".join(f"{name:<15} {scenario.sentence}\n" for name, scenario in SCENARIOS.items()))
     return 0
 
 
 COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Command]] = {
     "serve": ("run the daemon of this node", _serve_flags, _serve),
     "metrics": ("poll every check once and print the metrics", _metrics_flags, _metrics),
+    "check": (CHECK, check_flags, _check),
     "locate": (LOCATE, locate_flags, run_locate),
     "estimate": (ESTIMATE, estimate_flags, run_estimate),
+    "ack": (ACK, ack_flags, run_ack),
     "release": ("close NVML for a while, for maintenance of the driver or a GPU", _release_flags, _release),
     "demo": ("a simulated node with one slow port, found and shown", _demo_flags, _demo),
     "config": ("look at a configuration file", _config_flags, _config),
-    "catalogue": ("every metric, as Markdown", _no_flags, _catalogue),
+    "catalogue": ("every metric and every reason of a finding, as Markdown", _catalogue_flags, _catalogue),
 }

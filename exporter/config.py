@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from exporter.checks import CHECKS
 from exporter.model import Role
 from exporter.quantities import Address, Duration, Rate, address, between
-from exporter.strict import Model, read_model
+from exporter.strict import FilePath, Model, read_model
 
 MAX_TIMEOUT = 5.0
 _GLOB = re.compile(r"(?:[\w.:,@+*?-]|\[!?[\w.:,@+*?-]+\])+")
@@ -78,10 +78,10 @@ class NicConfig(Model):
 class PathsConfig(Model):
     """Where the machine is read, and what outlives a restart is kept."""
 
-    sysfs: Annotated[Path, Field(strict=False)] = Path("/sys")
+    sysfs: FilePath = Path("/sys")
     """A container shows the host's where it is mounted; a recorded tree works as well."""
-    proc: Annotated[Path, Field(strict=False)] = Path("/proc")
-    state: Annotated[Path, Field(strict=False)] = Path("/var/lib/eastwest")
+    proc: FilePath = Path("/proc")
+    state: FilePath = Path("/var/lib/eastwest")
     """If it can't be written, that is said once and the state is kept in memory."""
 
 
@@ -99,7 +99,7 @@ class WebConfig(Model):
 
     listen: Address = address("0.0.0.0:10428")
     """`host:port`; port 0 takes a free one and logs it."""
-    config_file: Annotated[Path | None, Field(strict=False)] = None
+    config_file: FilePath | None = None
     """TLS and passwords, as in other exporters' web.yml; see docs/serving.md."""
 
 
@@ -175,6 +175,8 @@ class ChecksConfig(Model):
 class ExpectConfig(Model):
     """What the node should have; null: learnt from like devices."""
 
+    ports: int | None = Field(default=None, ge=0, le=256)
+    """ACTIVE ports of this role; default: those that have been up before."""
     rate: Rate | None = None
     """Of every port of this role."""
 
@@ -184,8 +186,17 @@ class ExpectationsConfig(Model):
 
     compute: ExpectConfig = ExpectConfig()
     storage: ExpectConfig = ExpectConfig()
+    gpus: int | None = Field(default=None, ge=0, le=256)
+    """GPUs that answer; default: those that have answered before."""
     nvlinks_per_gpu: int | None = Field(default=None, ge=0, le=36)
     """Active NVLinks of every GPU; default: what most GPUs of the same model have."""
+
+
+class HealthConfig(Model):
+    """How findings become a verdict."""
+
+    severity_cap: Literal["info", "degraded"] | None = None
+    """Nothing is called worse than this, for the first weeks; null: no cap. What is unknown stays unknown."""
 
 
 class Config(Model):
@@ -198,6 +209,7 @@ class Config(Model):
     web: WebConfig = WebConfig()
     checks: ChecksConfig = ChecksConfig()
     expect: ExpectationsConfig = ExpectationsConfig()
+    health: HealthConfig = HealthConfig()
 
 
 def load(path: Path | None) -> Config:

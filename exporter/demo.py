@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from exporter.hardware.scenarios import SCENARIOS
 from exporter.model import UserError
+from exporter.output import write_out
 
 SCENARIO = "slow-port"
 POLL_SECONDS = 0.5
@@ -65,27 +66,29 @@ def _url(daemon: "subprocess.Popen[str]") -> str:
 
 def _watch(url: str, daemon: "subprocess.Popen[str]", began: float, end: float) -> int:
     injected = SCENARIOS[SCENARIO].remarkable
-    print(f"A simulated node: {SCENARIOS[SCENARIO].sentence}.\n", flush=True)
+    write_out(f"A simulated node: {SCENARIOS[SCENARIO].sentence}.\n\n")
     while not (slow := _slow_ports(url)):
         if daemon.poll() is not None or time.monotonic() > end:
-            print(f"demo: injected {injected}; named nothing")
+            write_out(f"demo: injected {injected}; named nothing\n")
             return 1
         time.sleep(POLL_SECONDS)
     after = time.monotonic() - began
     for port in slow:
-        print(
+        write_out(
             f"SLOW  {port.subject} (rail {port.rail}) runs at {_gbit(port.rate)} Gbit/s, "
-            f"{port.rate / port.expected:.0%} of the {_gbit(port.expected)} Gbit/s its peers run at."
+            f"{port.rate / port.expected:.0%} of the {_gbit(port.expected)} Gbit/s its peers run at.\n"
         )
-    print(f"\nLook while it runs:\n  {url}/         the node for people\n  {url}/metrics  for Prometheus\n")
-    print(f"It ends by itself in {max(0.0, end - time.monotonic()):.0f} s (Ctrl-C ends it now).", flush=True)
+    write_out(
+        f"\nLook while it runs:\n  {url}/         the node for people\n  {url}/metrics  for Prometheus\n\n"
+        f"It ends by itself in {max(0.0, end - time.monotonic()):.0f} s (Ctrl-C ends it now).\n"
+    )
     try:
         while time.monotonic() < end and daemon.poll() is None:
             time.sleep(min(POLL_SECONDS, max(0.0, end - time.monotonic())))
     except KeyboardInterrupt:
-        print()
+        write_out("\n")
     named = ", ".join(port.subject for port in slow)
-    print(f"demo: injected {injected}; named {named} after {after:.0f} s")
+    write_out(f"demo: injected {injected}; named {named} after {after:.0f} s\n")
     return 0 if named == injected else 1
 
 

@@ -13,6 +13,7 @@ from prometheus_client.utils import floatToGoString
 
 from exporter import __version__
 from exporter.board import Snapshot
+from exporter.health import STATUSES
 from exporter.metrics import Distribution, Kind, Metric, NoLabels, Sample, counter, gauge, info
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -46,6 +47,21 @@ class ErrorLabels(NamedTuple):
     reason: str
 
 
+class StatusLabels(NamedTuple):
+    """A verdict: ok, degraded, critical or unknown."""
+
+    status: str
+
+
+class FindingLabels(NamedTuple):
+    """A finding: the check that found it, on what, how bad, and its reason."""
+
+    check: str
+    subject: str
+    severity: str
+    reason: str
+
+
 BUILD_INFO = info("build_info", "This program; the value is 1. From the package.", VersionLabels)
 NODE_INFO = info("node_info", "This node; the value is 1. From node.name and node.labels.rack.", NodeLabels)
 RELOAD = gauge(
@@ -59,6 +75,18 @@ LAST_RUN = gauge("check_last_run_timestamp_seconds", "When the check's last run 
 OVERRUNS = counter("check_overruns_total", "Runs left out because the one before had not ended.", CheckLabels)
 SOURCE_ERRORS = counter(
     "source_errors_total", "Things that should have answered and did not, by what they said.", ErrorLabels
+)
+
+
+HEALTH = gauge(
+    "node_health",
+    "1 for the verdict of this node, 0 for the others: the worst severity among the findings; info never counts.",
+    StatusLabels,
+)
+FINDING = gauge(
+    "finding",
+    "1 for each finding that stands; see docs/findings.md for the reasons. What an operator has acknowledged is info.",
+    FindingLabels,
 )
 
 
@@ -137,6 +165,11 @@ def _own(snapshot: Snapshot) -> Iterator[Sample]:
         if view.outcome is not None:
             yield DURATION(labels, view.outcome.seconds)
             yield LAST_RUN(labels, view.outcome.finished_wall)
+    for status in STATUSES:
+        yield HEALTH(StatusLabels(status), int(snapshot.status == status))
+    for one in snapshot.findings:
+        finding = one.finding
+        yield FINDING(FindingLabels(finding.check, finding.subject, finding.severity.value, finding.reason), 1)
     for (source, reason), count in sorted(snapshot.source_errors.items()):
         yield SOURCE_ERRORS(ErrorLabels(source, reason), count)
 

@@ -1,7 +1,16 @@
-"""What a counter did between two readings. Pure."""
+"""What counters did between two readings, and over windows of time. Times are monotonic seconds."""
 
-from dataclasses import dataclass
-from typing import Literal
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+KEPT = 3600.0
+"""Seconds of the longest window."""
+KEPT_SHORT = 900.0
+"""Seconds kept of a counter that always moves (bytes, packets, waits)."""
+STEP = 30.0
+"""Seconds between kept points: a window may begin so much earlier than it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +23,18 @@ class Delta:
 
     kind: Literal["value", "wrap", "reset", "absent"]
     amount: int | None
+
+
+class Moved(NamedTuple):
+    """How far a counter moved, and in how many seconds: at least those asked for where so much is known."""
+
+    amount: float
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        """The rate; 0 where no time passed."""
+        return self.amount / self.seconds if self.seconds > 0 else 0.0
 
 
 def delta(before: int | None, after: int | None, modulus: int | None = None) -> Delta:
@@ -29,3 +50,127 @@ def delta(before: int | None, after: int | None, modulus: int | None = None) -> 
     if modulus and before < modulus and (moved := after + modulus - before) < modulus // 2:
         return Delta("wrap", moved)
     return Delta("reset", None)
+
+
+@dataclass(slots=True)
+class _Track:
+    """One counter: its last raw value, how far it moved in all, and that at some moments, oldest first."""
+
+    last: float | None = None
+    total: float = 0
+    times: list[float] = field(default_factory=list)
+    totals: list[float] = field(default_factory=list)
+
+    def note(self, now: float, value: float, modulus: int | None, kept: float) -> None:
+        if self.last is not None and value != self.last:
+            self.total += value - self.last if value > self.last else _moved_down(self.last, value, modulus)
+        self.last = value
+        times, totals = self.times, self.totals
+        standing = len(times) > 1 and totals[-1] == totals[-2] == self.total
+        if standing or (len(times) > 1 and now - times[-2] < STEP):
+            times[-1], totals[-1] = now, self.total
+        else:
+            times.append(now)
+            totals.append(self.total)
+            if len(times) > 2 and times[1] <= now - kept:
+                drop = bisect_right(times, now - kept) - 1
+                del times[:drop], totals[:drop]
+
+    def at(self, moment: float) -> tuple[float, float]:
+        """The last point at or before `moment`, else the first: its time and total."""
+        index = max(0, bisect_right(self.times, moment) - 1)
+        return self.times[index], self.totals[index]
+
+
+def _moved_down(before: float, after: float, modulus: int | None) -> float:
+    """How far a counter moved whose value fell: past its end, or unknown and so not at all."""
+    return delta(int(before), int(after), modulus).amount or 0
+
+
+class History:
+    """The movement of counters by subject, over the last hour. Values may be sums of seconds as well as counts.
+
+    `short` names the counters of which less is kept.
+    """
+
+    def __init__(self, short: Iterable[str] = ()) -> None:
+        self._short = frozenset(short)
+        self._tracks: dict[str, dict[str, _Track]] = {}
+
+    def note(self, now: float, subject: str, values: Mapping[str, float], moduli: Mapping[str, int]) -> None:
+        """Take in a reading. A counter that is not in it stays as it was."""
+        tracks = self._tracks.setdefault(subject, {})
+        for name, value in values.items():
+            track = tracks.get(name)
+            if track is None:
+                track = tracks[name] = _Track()
+            track.note(now, value, moduli.get(name), KEPT_SHORT if name in self._short else KEPT)
+
+    def moving(self, subject: str) -> list[str]:
+        """The counters of a subject that moved at all in what is kept."""
+        return [name for name, track in self._tracks.get(subject, {}).items() if track.totals[0] != track.total]
+
+    def moved(self, now: float, subject: str, name: str, window: float) -> Moved | None:
+        """How far a counter moved in the last `window` seconds; None before its second reading."""
+        return self.between(subject, name, now - window, now)
+
+    def between(self, subject: str, name: str, begin: float, end: float) -> Moved | None:
+        """How far a counter moved from `begin` to `end`; None where no two readings say."""
+        track = self._tracks.get(subject, {}).get(name)
+        if track is None or len(track.times) < 2:
+            return None
+        (since, before), (until, after) = track.at(begin), track.at(end)
+        return Moved(after - before, until - since) if until > since else None
+
+    def covers(self, subject: str, name: str, since: float) -> bool:
+        """Whether a counter has been read from `since` on."""
+        track = self._tracks.get(subject, {}).get(name)
+        return track is not None and bool(track.times) and track.times[0] <= since
+
+    def knows(self, subject: str, name: str) -> bool:
+        """Whether a counter was ever read."""
+        return name in self._tracks.get(subject, {})
+
+    def last(self, subject: str, name: str) -> float | None:
+        """The last raw value."""
+        track = self._tracks.get(subject, {}).get(name)
+        return None if track is None else track.last
+
+    def keep_only(self, subjects: Iterable[str]) -> None:
+        """Forget everything else."""
+        kept = set(subjects)
+        self._tracks = {subject: tracks for subject, tracks in self._tracks.items() if subject in kept}
+
+    def __len__(self) -> int:
+        return len(self._tracks)
+
+    def dump(self, to_wall: float) -> dict[str, Any]:
+        """All of it, fit for JSON, times in Unix seconds (`to_wall` + monotonic)."""
+        return {
+            subject: {
+                name: [
+                    track.last,
+                    [[round(at + to_wall, 1), total] for at, total in zip(track.times, track.totals, strict=True)],
+                ]
+                for name, track in tracks.items()
+            }
+            for subject, tracks in self._tracks.items()
+        }
+
+    def load(self, content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool) -> None:
+        """Take up what an earlier process dumped; after a reboot counters begin anew. Raises ValueError and kin."""
+        self._tracks = dict(_tracks(content, now, to_wall, same_boot))
+
+
+def _tracks(
+    content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool
+) -> Iterator[tuple[str, dict[str, _Track]]]:
+    for subject, counters in content.items():
+        found = {}
+        for name, (last, points) in counters.items():
+            ordered = sorted((min(float(at) - to_wall, now), float(total)) for at, total in points)
+            if not ordered:
+                continue
+            raw = None if last is None or not same_boot else float(last)
+            found[str(name)] = _Track(raw, ordered[-1][1], [at for at, _ in ordered], [total for _, total in ordered])
+        yield str(subject), found

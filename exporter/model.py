@@ -35,6 +35,35 @@ class Fault:
     detail: str
 
 
+class Severity(StrEnum):
+    """How bad a finding is. `info` counts for nothing in the verdict; `unknown` is never healthy."""
+
+    INFO = "info"
+    DEGRADED = "degraded"
+    UNKNOWN = "unknown"
+    CRITICAL = "critical"
+
+
+Evidence = Mapping[str, str | int | float | bool | tuple[str, ...] | None]
+"""What a finding rests on, by name; base units (bytes/s, seconds, ratios)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that people should know of.
+
+    `subject` is `mlx5_1/1`, `mlx5_1/pcie`, `gpu0`, `gpu0/link03` or `node`; `reason` a name of exporter/reasons;
+    `message` a sentence without its full stop, that begins after the subject: "runs at 100 Gbit/s".
+    """
+
+    check: str
+    subject: str
+    severity: Severity
+    reason: str
+    message: str
+    evidence: Evidence = field(default_factory=dict)
+
+
 class Role(StrEnum):
     """What a NIC is for. East-West traffic is `compute`; the rest is North-South."""
 

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import sys
 import tempfile
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from exporter.config import load
 from exporter.exposition import Exposition
 from exporter.logs import set_up
 from exporter.model import UserError
+from exporter.output import write_out
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +26,7 @@ def metrics(path: Path | None, scenario: str | None, output: Path | None) -> int
     exposition = Exposition(node_name(config, scenario), config.node.labels.get("rack", ""), process=False)
     text = exposition.render(node.board.snapshot())
     if output is None:
-        try:
-            sys.stdout.buffer.write(text)
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise UserError(f"standard output: {error.strerror}") from error
+        write_out(text)
     else:
         write_atomically(output, text)
     return 0

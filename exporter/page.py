@@ -6,8 +6,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from exporter import __version__
-from exporter.board import CheckView, Snapshot
+from exporter.board import Snapshot
 from exporter.checks.base import LinkRow
+from exporter.verdict import check_state
 
 UNKNOWN = "–"
 _SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -37,15 +38,6 @@ def seconds(age: float | None) -> str:
 def slow(link: LinkRow) -> bool:
     """Whether the link runs below what is expected of it."""
     return link.rate is not None and link.expected is not None and link.rate < link.expected
-
-
-def check_state(view: CheckView) -> str:
-    """One check in a word or two."""
-    if view.overdue:
-        return f"hangs for {view.running:.0f} s"
-    if view.outcome is None:
-        return "first run"
-    return {"ok": "ok", "absent": "nothing there", "failed": "failed"}[view.outcome.status]
 
 
 class Page:
@@ -98,7 +90,7 @@ def node_json(snapshot: Snapshot, node: str, labels: dict[str, str]) -> bytes:
         for link in _links(snapshot)
     ]
     rails = {str(port["rail"]): port["subject"] for port in ports if port["rail"] is not None}
-    leaves = {rail: leaf for port in ports if (leaf := port.get("leaf")) and (rail := str(port["rail"]))}
+    leaves = {str(port["rail"]): leaf for port in ports if port["rail"] is not None and (leaf := port.get("leaf"))}
     content: dict[str, Any] = {
         "node": node,
         "labels": labels,

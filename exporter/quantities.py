@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-_NUMBER = r"(\d+(?:\.\d+)?)"
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
 _DURATION = re.compile(_NUMBER + r"\s*(ms|s|m|h|d)")
 _RATE = re.compile(_NUMBER + r"\s*([KMGT]?)(bit|B)/s")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([^:\s\[\]]*)):(\d{1,5})")
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([^:\s\[\]]*)):([0-9]{1,5})")
 
 
 def duration(value: Any) -> float:

@@ -16,7 +16,7 @@ from exporter.model import Port, Ports, Role
 STORAGE_MIN_RATE = 40e9 / 8
 """An Ethernet NIC beside the compute NICs is for storage from 40 Gbit/s, for management below."""
 BESIDE = "beside gpus"
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ def assign(reading: Ports, rules: Sequence[NicRule], memory: Memory) -> tuple[Ma
         roles[name] = rule.role if rule else known.role if known else inferred[name]
         if rule or (firm and not known and port.link_layer):
             grown[name] = Remembered(roles[name], known.rail if known else None)
-    rails = _number_rails(reading.ports, roles, by_rule, memory)
+    reserved = frozenset(rule.rail for rule in rules if rule.rail is not None)
+    rails = _number_rails(reading.ports, roles, by_rule, memory, reserved)
     for name, rail in rails.items():
         if name in grown:
             grown[name] = Remembered(roles[name], rail)
@@ -185,9 +186,17 @@ def _routed(port: Port, default_route: frozenset[str]) -> bool:
 
 
 def _number_rails(
-    ports: Iterable[Port], roles: Mapping[str, Role], by_rule: Mapping[str, NicRule | None], memory: Memory
+    ports: Iterable[Port],
+    roles: Mapping[str, Role],
+    by_rule: Mapping[str, NicRule | None],
+    memory: Memory,
+    reserved: frozenset[int],
 ) -> Mapping[str, int]:
-    """The operator's number, else the remembered one, else the next after all that were ever given."""
+    """The operator's number, else the remembered one, else the next after all that were ever given.
+
+    A number that a rule gives (`reserved`) is its NICs' alone, be they there or not: whoever was given it before the
+    rule was written gets another.
+    """
     compute = sorted((port for port in ports if roles[key(port)] is Role.COMPUTE), key=_order)
     rails: dict[str, int] = {}
     for port in compute:
@@ -195,9 +204,9 @@ def _number_rails(
         rule, known = by_rule[name], memory.get(name)
         if rule and rule.rail is not None:
             rails[name] = rule.rail
-        elif known and known.rail is not None:
+        elif known and known.rail is not None and known.rail not in reserved:
             rails[name] = known.rail
-    given = set(rails.values()) | {known.rail for known in memory.values() if known.rail is not None}
+    given = set(rails.values()) | reserved | {known.rail for known in memory.values() if known.rail is not None}
     for port in compute:
         if key(port) not in rails:
             number = next(n for n in range(len(given) + 1) if n not in given)
@@ -209,5 +218,5 @@ def _number_rails(
 def _order(port: Port) -> tuple[str, list[tuple[int, int | str]], int]:
     """By PCI address, then by device name with its digits as numbers (mlx5_9 before mlx5_10)."""
     parts = _DIGITS.split(port.device.name)
-    natural = [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
+    natural = [(0, int(part)) if _DIGITS.fullmatch(part) else (1, part) for part in parts]
     return port.device.pci_address, natural, port.number

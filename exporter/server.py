@@ -91,6 +91,8 @@ def listen(address: tuple[str, int]) -> Listener:
         listener = Listener(family)
     except OSError as error:
         raise UserError(f"web.listen: {host}:{port}: {error.strerror}") from error
+    except UnicodeError as error:  # what Python's IDNA codec makes of a host name with an empty or too long part
+        raise UserError(f"web.listen: {host}:{port}: not a host name") from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

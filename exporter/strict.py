@@ -1,9 +1,10 @@
 """Strict models of YAML files: what is not known is an error, and every mistake is listed with its path."""
 
+import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from exporter.model import UserError
@@ -11,6 +12,25 @@ from exporter.yaml_file import Ambiguous, read_yaml
 
 MAX_SHOWN = 40
 """Characters of a mistaken key or value that are repeated: the file may be a wrong one, with secrets."""
+
+
+def _path(value: Any) -> Any:
+    """A text that can name a file: pydantic takes any, and the system call then fails with a ValueError."""
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value) or not _encodable(str(value)):
+        raise ValueError("a path is needed")
+    return value
+
+
+def _encodable(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+FilePath = Annotated[Path, BeforeValidator(_path), Field(strict=False)]
+"""A path that the system can be asked for."""
 
 
 class Model(BaseModel):
@@ -48,7 +68,6 @@ _SHORT = {
     "tuple_type": "a list is needed",
     "model_type": "a mapping of keys is needed",
     "dict_type": "a mapping of keys is needed",
-    "path_type": "a path is needed",
     "string_type": "a text is needed",
 }
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from exporter.model import UserError
-from exporter.strict import Model, read_model
+from exporter.strict import FilePath, Model, read_model
 
 log = logging.getLogger(__name__)
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
@@ -31,9 +31,9 @@ def _bcrypt(value: Any) -> str:
 class TlsConfig(Model):
     """`tls_server_config`; a relative path is relative to the file."""
 
-    cert_file: Annotated[Path, Field(strict=False)]
-    key_file: Annotated[Path, Field(strict=False)]
-    client_ca_file: Annotated[Path | None, Field(strict=False)] = None
+    cert_file: FilePath
+    key_file: FilePath
+    client_ca_file: FilePath | None = None
     client_auth_type: Literal["NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"] = "NoClientCert"
     min_version: Literal["TLS12", "TLS13"] = "TLS12"
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from exporter import __version__, reference
 from exporter.build import polled_once
-from exporter.catalogue import MODULES, declared, markdown
+from exporter.catalogue import MODULES, declared, markdown, reasons
 from exporter.config import Config
 from exporter.exposition import Exposition
 from exporter.hardware.scenarios import SCENARIOS
@@ -70,6 +70,10 @@ def test_the_same_scenario_gives_the_same_text_every_time() -> None:
 
 def test_catalogue_is_what_the_docs_hold() -> None:
     assert (HERE.parent / "docs/metrics.md").read_text() == markdown()
+
+
+def test_findings_are_what_the_docs_hold() -> None:
+    assert (HERE.parent / "docs/findings.md").read_text() == reasons()
 
 
 def test_configuration_reference_is_what_the_docs_hold() -> None:

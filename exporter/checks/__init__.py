@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from exporter.checks.base import Check
+from exporter.checks.base import Check, Keeper
 from exporter.checks.burst import BurstCheck
 from exporter.checks.gpu import GpuCheck
 from exporter.checks.host import HostCheck
@@ -11,6 +11,7 @@ from exporter.checks.infiniband import InfinibandCheck, Settings
 from exporter.checks.nvlink import NvlinkCheck, NvlinkSettings
 from exporter.checks.roce import RoceCheck
 from exporter.hardware.base import Hardware
+from exporter.judge.views import PortViews
 from exporter.rails import Memory
 
 
@@ -24,15 +25,24 @@ class Parts:
     remember: Callable[[Memory], None]
     recall: Callable[[], Memory]
     nvlinks: NvlinkSettings
+    keeper: Keeper
+    views: PortViews
+    wanted_gpus: int | None = None
 
 
 CHECKS: Mapping[str, Callable[[Parts], Check]] = {
     "burst": lambda parts: BurstCheck(parts.hardware.burst, parts.ports.rules, parts.recall),
-    "gpu": lambda parts: GpuCheck(parts.hardware.gpus),
+    "gpu": lambda parts: GpuCheck(parts.hardware.gpus, parts.keeper, parts.wanted_gpus),
     "host": lambda parts: HostCheck(parts.hardware.host),
     "infiniband": lambda parts: InfinibandCheck(
-        parts.hardware.ports, parts.ports, parts.memory, parts.remember, parts.hardware.gpus.numbers
+        parts.hardware.ports,
+        parts.ports,
+        parts.memory,
+        parts.remember,
+        parts.hardware.gpus.numbers,
+        parts.keeper,
+        parts.views,
     ),
-    "nvlink": lambda parts: NvlinkCheck(parts.hardware.gpus, parts.nvlinks),
-    "roce": lambda parts: RoceCheck(parts.hardware.detail),
+    "nvlink": lambda parts: NvlinkCheck(parts.hardware.gpus, parts.nvlinks, parts.keeper),
+    "roce": lambda parts: RoceCheck(parts.hardware.detail, parts.views, parts.keeper),
 }

@@ -1,11 +1,11 @@
 """What a check is, and what one run of it says."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from exporter.metrics import Sample
-from exporter.model import Fault
+from exporter.model import Fault, Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,27 @@ class LinkRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one run of a check says."""
+    """What one run of a check says; `seen` is what it looked at, in a few words."""
 
     samples: tuple[Sample, ...] = ()
     faults: tuple[Fault, ...] = ()
     links: Callable[[], tuple[LinkRow, ...]] = tuple
     """What people see; worked out only when somebody looks."""
+    findings: tuple[Finding, ...] = ()
+    seen: str = ""
+
+
+class Keeper(Protocol):
+    """Keeps what a check remembers across restarts. `to_wall` turns monotonic seconds into Unix time by adding."""
+
+    def recall(self, name: str, load: Callable[[Mapping[str, Any], float, float, bool], None]) -> None:
+        """Call `load` with what was kept under `name`, now (monotonic), `to_wall`, and whether it is the same boot.
+
+        Not called where nothing was kept; what can't be loaded is said and forgotten.
+        """
+
+    def keep(self, name: str, dump: Callable[[float], Mapping[str, Any]], urgent: bool) -> None:
+        """Keep what `dump(to_wall)` gives: at once where `urgent`, else once in a while."""
 
 
 class Check(Protocol):

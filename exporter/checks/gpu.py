@@ -1,12 +1,18 @@
 """GPUs as members of the network: presence, fabric, PCIe link, throttling, Xid errors. From NVML."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from exporter.checks.base import Report
+from exporter.checks.base import Keeper, Report
 from exporter.hardware.base import GpuSource
+from exporter.history import History
+from exporter.judge.gpus import counted, judge_gpus
+from exporter.life import Life, dump, live, load
 from exporter.metrics import Sample, counter, gauge, info
-from exporter.model_gpu import Gpu
+from exporter.model_gpu import Gpu, Gpus
+
+NAME = "gpu"
 
 
 class GpuLabels(NamedTuple):
@@ -110,16 +116,65 @@ XIDS = counter(
 
 
 class GpuCheck:
-    """Reads the GPUs."""
+    """Reads the GPUs and judges them. `wanted` is how many the node should have, None where nobody said."""
 
-    def __init__(self, source: GpuSource) -> None:
+    def __init__(self, source: GpuSource, keeper: Keeper | None = None, wanted: int | None = None) -> None:
         self._source = source
+        self._keeper = keeper
+        self._wanted = wanted
+        self._history = History()
+        self._lives: dict[str, Life] = {}
+        if keeper is not None:
+            keeper.recall(NAME, self._load)
 
-    def run(self, now: float) -> Report:  # noqa: ARG002 - nothing here is a rate
+    def run(self, now: float) -> Report:
         """See checks.base.Check."""
         reading = self._source.read()
+        before = dict(self._lives)
+        for gpu in reading.gpus:
+            self._note(gpu, now)
+        self._miss(reading, now)
+        findings = tuple(judge_gpus(reading.gpus, self._history, now, self._lives, self._wanted))
+        if self._keeper is not None:
+            changed = any(before.get(uuid) is not life for uuid, life in self._lives.items())
+            self._keeper.keep(NAME, self._dump, urgent=changed)
         own = tuple(fault for fault in reading.faults if "/" not in fault.subject)
-        return Report(tuple(sample for gpu in reading.gpus for sample in samples(gpu)), own)
+        up = sum(gpu.up for gpu in reading.gpus)
+        return Report(
+            tuple(sample for gpu in reading.gpus for sample in samples(gpu)),
+            own,
+            findings=findings,
+            seen=f"{up} of {len(reading.gpus)} GPUs up",
+        )
+
+    def _note(self, gpu: Gpu, now: float) -> None:
+        """Take a GPU into the history; an Xid that shows up for the first time came after none."""
+        values = counted(gpu)
+        new = {name: 0.0 for name in values if name.startswith("xid:") and not self._history.knows(gpu.subject, name)}
+        self._history.note(now - 1, gpu.subject, new, {})
+        self._history.note(now, gpu.subject, values, {})
+        life = self._lives.get(gpu.uuid) or Life(role="gpu", since=now)
+        if life.subject != gpu.subject:
+            life = replace(life, subject=gpu.subject)
+        self._lives[gpu.uuid] = live(life, now, gpu.up, None)
+
+    def _miss(self, reading: Gpus, now: float) -> None:
+        """GPUs that are listed no more; one that was exchanged for another is forgotten."""
+        present = {gpu.uuid for gpu in reading.gpus}
+        absent = [uuid for uuid in self._lives if uuid not in present]
+        for uuid in absent:
+            self._lives[uuid] = live(self._lives[uuid], now, None, None)
+        if absent and len(present) >= len(self._lives):
+            for uuid in absent:
+                del self._lives[uuid]
+
+    def _dump(self, to_wall: float) -> dict[str, Any]:
+        return {"history": self._history.dump(to_wall), "lives": dump(self._lives, to_wall)}
+
+    def _load(self, content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool) -> None:
+        lives = load(content["lives"], now, to_wall, same_boot)
+        self._history.load(content["history"], now, to_wall, same_boot)
+        self._lives = lives
 
 
 def samples(gpu: Gpu) -> Iterator[Sample]:

@@ -1,249 +1,80 @@
 """RDMA ports (InfiniBand, RoCE, EFA): state, rate, traffic, errors. From /sys/class/infiniband."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
-from exporter.checks.base import LinkRow, Report
+from exporter.checks.base import Keeper, Report
+from exporter.checks.port_metrics import Standing, samples, stand
+from exporter.checks.port_rows import links
 from exporter.hardware.base import PortSource
-from exporter.hardware.counters import MODULI
-from exporter.history import delta
-from exporter.metrics import Metric, Sample, counter, gauge, info
-from exporter.model import PHYSICAL_STATES, STATES, Fault, Port, Ports, Role, Unavailable
-from exporter.rails import Assignment, Memory, NicRule, assign, gpu_label
+from exporter.hardware.counters import moduli
+from exporter.history import History
+from exporter.judge.base import Scene, Seat
+from exporter.judge.congestion import judge_congestion
+from exporter.judge.errors import judge_errors
+from exporter.judge.links import judge_links
+from exporter.judge.reading import judge_reading
+from exporter.judge.views import PortView, PortViews
+from exporter.life import Life, dump, live, load, ran
+from exporter.model import Finding, Ports, Role, Unavailable
+from exporter.peers import expected_rates
+from exporter.rails import Memory, NicRule, assign, gpu_label
+
+NAME = "infiniband"
+TRAFFIC = ("receive_bytes", "transmit_bytes", "receive_packets", "transmit_packets", "transmit_wait_ticks")
+VIEW_WINDOW = 60.0
+"""Seconds over which a port's utilisation is told to other checks."""
 
 
-class PortLabels(NamedTuple):
-    """A port."""
-
-    device: str
-    port: str
-
-
-class RailLabels(NamedTuple):
-    """A port, with what people join for; `rail` is empty unless the role is compute."""
-
-    device: str
-    port: str
-    role: str
-    rail: str
-
-
-class InfoLabels(NamedTuple):
-    """What stands still about a port; empty where unknown."""
-
-    device: str
-    port: str
-    link_layer: str
-    driver: str
-    netdev: str
-    pci_address: str
-    numa_node: str
-    board_id: str
-    hca_type: str
-    firmware_version: str
-    node_guid: str
-    gpu: str
-    cage: str
-    leaf: str
-    virtual: str
-
-
-class CounterLabels(NamedTuple):
-    """A counter of a port, by its sysfs file name."""
-
-    device: str
-    port: str
-    counter: str
-
-
-class VendorLabels(NamedTuple):
-    """A counter file outside the table: its directory and name."""
-
-    device: str
-    port: str
-    group: str
-    counter: str
-
-
-INFO = info(
-    "port_info",
-    "A port of an RDMA device; the value is 1. From /sys/class/infiniband/<device> and its device link.",
-    InfoLabels,
-)
-UP = gauge("port_up", "1 if the port is ACTIVE, 0 in any other state. From ports/<n>/state.", RailLabels)
-STATE_ID = gauge(
-    "port_state_id",
-    "Logical state: 1 DOWN, 2 INIT (no subnet manager), 3 ARMED, 4 ACTIVE. From ports/<n>/state.",
-    PortLabels,
-)
-PHYSICAL_STATE_ID = gauge(
-    "port_physical_state_id",
-    "Physical state: 2 Polling, 3 Disabled, 5 LinkUp, 6 LinkErrorRecovery. From ports/<n>/phys_state.",
-    PortLabels,
-)
-RATE = gauge(
-    "port_rate_bytes_per_second",
-    "Negotiated rate, only while ACTIVE. From ports/<n>/rate; for Ethernet the netdev's speed where it has one.",
-    RailLabels,
-)
-EXPECTED_RATE = gauge(
-    "port_expected_rate_bytes_per_second",
-    "Rate the port should have: expect.<role>.rate of the configuration, else what most like ports run at.",
-    RailLabels,
-)
-BYTES = {
-    "receive_bytes": counter(
-        "port_receive_bytes_total",
-        "Bytes received. From counters/port_rcv_data x 4 (x 8 on hfi1), else the driver's hw_counters.",
-        RailLabels,
-    ),
-    "transmit_bytes": counter(
-        "port_transmit_bytes_total",
-        "Bytes transmitted. From counters/port_xmit_data x 4 (x 8 on hfi1), else the driver's hw_counters.",
-        RailLabels,
-    ),
-}
-
-
-def _plain(name: str, what: str, source: str) -> tuple[str, Metric[PortLabels]]:
-    return name, counter(f"port_{name}_total", f"{what}. From {source}.", PortLabels)
-
-
-_DRIVER = "hw_counters, by the driver's own name for it"
-COUNTERS = dict(
-    (
-        _plain("receive_packets", "Packets received", "counters/port_rcv_packets, else the driver's hw_counters"),
-        _plain(
-            "transmit_packets",
-            "Packets transmitted",
-            "counters/port_xmit_packets, else the driver's hw_counters",
-        ),
-        _plain("symbol_errors", "Minor link errors, after FEC on links that have it", "counters/symbol_error"),
-        _plain(
-            "link_error_recovery",
-            "Retrainings that brought the link back without taking it down",
-            "counters/link_error_recovery",
-        ),
-        _plain("link_downed", "Times the link went down", "counters/link_downed"),
-        _plain("receive_errors", "Packets received with an error", "counters/port_rcv_errors"),
-        _plain(
-            "receive_remote_physical_errors",
-            "Packets that an earlier hop had marked bad: the fault is elsewhere",
-            "counters/port_rcv_remote_physical_errors",
-        ),
-        _plain(
-            "receive_switch_relay_errors",
-            "Packets the switch relay could not forward",
-            "counters/port_rcv_switch_relay_errors",
-        ),
-        _plain(
-            "transmit_discards",
-            "Packets discarded on the way out: port down, or head-of-queue lifetime over",
-            "counters/port_xmit_discards",
-        ),
-        _plain(
-            "transmit_constraint_errors",
-            "Packets not sent for a partition or raw filter",
-            "counters/port_xmit_constraint_errors",
-        ),
-        _plain(
-            "receive_constraint_errors",
-            "Packets discarded by a partition or raw filter",
-            "counters/port_rcv_constraint_errors",
-        ),
-        _plain(
-            "local_link_integrity_errors",
-            "Times local physical errors passed their threshold",
-            "counters/local_link_integrity_errors",
-        ),
-        _plain(
-            "excessive_buffer_overrun_errors",
-            "Times the input buffer overran in consecutive flow-control periods",
-            "counters/excessive_buffer_overrun_errors",
-        ),
-        _plain("vl15_dropped", "Subnet management packets dropped for lack of buffers", "counters/VL15_dropped"),
-        _plain(
-            "transmit_wait_ticks",
-            "Ticks with data to send and nothing sent; a tick's length depends on the device, and the register "
-            "sticks at 2^32-1",
-            "counters/port_xmit_wait",
-        ),
-        _plain("ecn_marked_packets", "Packets received with the congestion mark", _DRIVER),
-        _plain("cnp_sent", "Congestion notifications sent", _DRIVER),
-        _plain("cnp_handled", "Congestion notifications received and obeyed", _DRIVER),
-        _plain("cnp_ignored", "Congestion notifications received and not obeyed", _DRIVER),
-        _plain("out_of_sequence", "Packets received out of order (expected with adaptive routing)", _DRIVER),
-        _plain("packet_sequence_errors", "Sequence-error NAKs received", _DRIVER),
-        _plain("ack_timeouts", "Acknowledgement timers that ran out", _DRIVER),
-        _plain("retransmits", "Retransmissions", _DRIVER),
-        _plain("rnr_nak_retries", "Receiver-not-ready NAKs received", _DRIVER),
-        _plain("icrc_errors", "RoCE packets received with a wrong ICRC", _DRIVER),
-        _plain("out_of_buffer", "Packets dropped because the receiver had posted no buffer", _DRIVER),
-    )
-)
-SATURATED = gauge(
-    "port_counter_saturated",
-    "1 for a counter that stands at its ceiling, where increase() is blind; absent for the others. "
-    "`counter` is the sysfs file.",
-    CounterLabels,
-)
-VENDOR = counter(
-    "port_vendor_counter_total",
-    "A counter file that checks.infiniband.vendor_counters chose, raw. From <group>/<counter>.",
-    VendorLabels,
-)
-
-NOT_ERRORS = {*BYTES, "receive_packets", "transmit_packets"}
-MIN_LIKE = 2
-"""Like ports that must agree before a rate is expected of the others."""
+def _any_device(_device: str) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator says of ports. `expected_rates` is bytes/s by role."""
+    """What the operator says of ports. `expected_rates` is bytes/s by role, `wanted_ports` a number by role.
+
+    `chosen` says of a device name whether it is looked at: one that is not is never missing.
+    """
 
     rules: Sequence[NicRule] = ()
     expected_rates: Mapping[Role, float] | None = None
-
-
-Assignments = Mapping[tuple[str, int], Assignment]
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What stays the same from poll to poll, by port of a reading: its labels, its role, what is expected of it."""
-
-    assignments: tuple[Assignment, ...]
-    expected: tuple[float | None, ...]
-    ports: tuple[PortLabels, ...]
-    rails: tuple[RailLabels, ...]
-    infos: tuple[InfoLabels, ...]
+    wanted_ports: Mapping[Role, int] = field(default_factory=dict)
+    chosen: Callable[[str], bool] = _any_device
 
 
 class InfinibandCheck:
-    """Reads the ports, and remembers the last reading and the rails. `remember` is called with what is new.
+    """Reads the ports and judges them. `remember` is called with the rails that are new; `keeper` keeps the rest.
 
-    `gpu_numbers` gives the numbers of the GPUs that were read so far, by PCI address.
+    `gpu_numbers` gives the numbers of the GPUs that were read so far, by PCI address. `views` is told of each
+    port what other checks judge by.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one call site; each is a different fact
         self,
         source: PortSource,
         settings: Settings,
         memory: Memory,
         remember: Callable[[Memory], None],
         gpu_numbers: Callable[[], Mapping[str, int]] = dict,
+        keeper: Keeper | None = None,
+        views: PortViews | None = None,
     ) -> None:
         self._source = source
         self._settings = settings
         self._memory = memory
         self._remember = remember
         self._gpu_numbers = gpu_numbers
+        self._keeper = keeper
+        self._views = views
         self._last: tuple[float, Ports] | None = None
         self._standing: tuple[object, Standing] | None = None
+        self._history = History(TRAFFIC)
+        self._lives: dict[str, Life] = {}
+        if keeper is not None:
+            keeper.recall(NAME, self._load)
 
     def run(self, now: float) -> Report:
         """See checks.base.Check."""
@@ -251,16 +82,23 @@ class InfinibandCheck:
             reading = self._source.read()
         except Unavailable:
             self._last = None
-            raise
-        standing = self._stand(reading)
+            if not any(life.ever_up for life in self._lives.values()):
+                raise
+            reading = Ports(())
+        standing = self._stand(reading, now)
         last, self._last = self._last, (now, reading)
+        self._note(reading, standing, now)
+        findings = tuple(self._judge(reading, standing, now))
+        active = sum(port.active for port in reading.ports)
         return Report(
-            tuple(samples(reading, standing)),
+            tuple(samples(reading, standing, self._lives, now)),
             reading.faults,
             partial(links, reading, standing, last, now),
+            findings,
+            f"{active} of {len(reading.ports)} ports up",
         )
 
-    def _stand(self, reading: Ports) -> Standing:
+    def _stand(self, reading: Ports, now: float) -> Standing:
         """Roles, rails, expectations; worked out anew only when what they rest on has changed."""
         numbers = dict(self._gpu_numbers())
         basis = (
@@ -275,169 +113,71 @@ class InfinibandCheck:
             for port in reading.ports:
                 at = port.device.name, port.number
                 assignments[at] = replace(assignments[at], gpu=gpu_label(port.device.near_gpus, numbers))
-            expected = expected_rates(reading.ports, assignments, self._settings.expected_rates or {})
+            best = {life.subject: life.best for life in self._lives.values() if life.best_since(now) is not None}
+            expected = expected_rates(
+                reading.ports,
+                assignments,
+                self._settings.expected_rates or {},
+                {subject: rate for subject, rate in best.items() if rate is not None},
+            )
             self._standing = basis, stand(reading, assignments, expected)
         return self._standing[1]
 
+    def _note(self, reading: Ports, standing: Standing, now: float) -> None:
+        """Take the reading into the history and the lives, and see that they outlive a restart."""
+        before = dict(self._lives)
+        for port, name, assignment in zip(reading.ports, standing.keys, standing.assignments, strict=True):
+            self._history.note(now, port.subject, port.counters, moduli(port.device.driver))
+            life = self._lives.get(name) or Life(since=now)
+            if (life.subject, life.role) != (port.subject, assignment.role.value):
+                life = replace(life, subject=port.subject, role=assignment.role.value)
+            if port.state is not None:
+                life = live(life, now, port.active, port.counters.get("link_downed"))
+            self._lives[name] = ran(life, now, port.rate)
+        listed = set(standing.keys)
+        for name, life in before.items():
+            if name not in listed and life.up is not None:
+                self._lives[name] = live(life, now, None, None)
+        if len(self._history) > len(reading.ports):
+            self._history.keep_only(port.subject for port in reading.ports)
+        if self._keeper is not None:
+            changed = any(before.get(name) is not life for name, life in self._lives.items())
+            self._keeper.keep(NAME, self._dump, urgent=changed)
 
-def stand(reading: Ports, assignments: Assignments, expected: Mapping[str, float]) -> Standing:
-    """Put together what stands still of each port."""
-    given = tuple(assignments[port.device.name, port.number] for port in reading.ports)
-    names = [(port.device.name, str(port.number)) for port in reading.ports]
-    return Standing(
-        given,
-        tuple(expected.get(port.subject) for port in reading.ports),
-        tuple(PortLabels(*name) for name in names),
-        tuple(
-            RailLabels(*name, assignment.role.value, assignment.rail_label)
-            for name, assignment in zip(names, given, strict=True)
-        ),
-        tuple(_info(port, assignment) for port, assignment in zip(reading.ports, given, strict=True)),
-    )
+    def _judge(self, reading: Ports, standing: Standing, now: float) -> list[Finding]:
+        seats = [
+            Seat(port, assignment, expected, like, self._lives[name])
+            for port, assignment, expected, like, name in zip(
+                reading.ports, standing.assignments, standing.expected, standing.likes, standing.keys, strict=True
+            )
+        ]
+        listed = set(standing.keys)
+        gone = [
+            name
+            for name, life in self._lives.items()
+            if name not in listed and self._settings.chosen(life.subject.rpartition("/")[0])
+        ]
+        scene = Scene(now, seats, self._history, reading.faults, self._lives, gone, self._settings.wanted_ports)
+        if self._views is not None:
+            self._views.tell({seat.subject: self._view(seat, now) for seat in seats})
+        return [
+            *judge_links(scene),
+            *judge_errors(scene),
+            *judge_congestion(scene),
+            *judge_reading(scene),
+        ]
 
+    def _view(self, seat: Seat, now: float) -> PortView:
+        moved = [self._history.moved(now, seat.subject, name, VIEW_WINDOW) for name in TRAFFIC[:2]]
+        busiest = max((one.per_second for one in moved if one is not None), default=None)
+        rate = seat.port.rate
+        used = busiest / rate if busiest is not None and rate else None
+        return PortView(seat.port.device.name, seat.assignment.role, seat.assignment.rail, rate, used)
 
-def samples(reading: Ports, standing: Standing) -> list[Sample]:
-    """Everything a reading says in numbers."""
-    found: list[Sample] = []
-    fixed = zip(reading.ports, standing.ports, standing.rails, standing.infos, standing.expected, strict=True)
-    for port, labels, rail, about, expected in fixed:
-        found.append(INFO(about, 1))
-        found += _state_samples(port, labels, rail, expected)
-        counters = port.counters
-        found += [Sample(COUNTERS[name], labels, value) for name, value in counters.items() if name not in BYTES]
-        found += [Sample(metric, rail, counters[name]) for name, metric in BYTES.items() if name in counters]
-        found += [SATURATED(CounterLabels(*labels, file), 1) for file in port.saturated]
-        found += [VENDOR(VendorLabels(*labels, of.group, of.file), of.value) for of in port.vendor]
-    return found
+    def _dump(self, to_wall: float) -> dict[str, Any]:
+        return {"history": self._history.dump(to_wall), "lives": dump(self._lives, to_wall)}
 
-
-def links(reading: Ports, standing: Standing, last: tuple[float, Ports] | None, now: float) -> tuple[LinkRow, ...]:
-    """Each port as people see it, beside the reading before it (`last`, with its time)."""
-    seconds = now - last[0] if last else 0.0
-    before = {port.subject: port for port in last[1].ports} if last else {}
-    fixed = zip(reading.ports, standing.assignments, standing.expected, strict=True)
-    return tuple(
-        _link(port, assignment, expected, before.get(port.subject), seconds, reading.faults)
-        for port, assignment, expected in fixed
-    )
-
-
-def expected_rates(
-    ports: Sequence[Port], assignments: Assignments, configured: Mapping[Role, float]
-) -> Mapping[str, float]:
-    """Bytes/s that each port should run at, by subject; a port is not in it where nothing is known.
-
-    The operator's figure for the role; else the commonest rate among the active ports of the same role, link
-    layer and model, where more than half of them, and at least two, agree.
-    """
-    rates: dict[tuple[Role, str, str], list[float]] = defaultdict(list)
-    for port in ports:
-        if port.rate is not None:
-            rates[_likeness(port, assignments)].append(port.rate)
-    usual = {}
-    for like, seen in rates.items():
-        rate, agreeing = Counter(seen).most_common(1)[0]
-        if agreeing >= MIN_LIKE and agreeing * 2 > len(seen):
-            usual[like] = rate
-    found = {}
-    for port in ports:
-        like = _likeness(port, assignments)
-        rate_or_none = configured.get(like[0], usual.get(like))
-        if rate_or_none is not None:
-            found[port.subject] = rate_or_none
-    return found
-
-
-def _likeness(port: Port, assignments: Assignments) -> tuple[Role, str, str]:
-    role = assignments[port.device.name, port.number].role
-    return role, port.link_layer, port.device.hca_type
-
-
-def _state_samples(port: Port, labels: PortLabels, rail: RailLabels, expected: float | None) -> Iterator[Sample]:
-    if port.state is not None:
-        yield UP(rail, int(port.active))
-        yield STATE_ID(labels, port.state)
-    if port.physical_state is not None:
-        yield PHYSICAL_STATE_ID(labels, port.physical_state)
-    if port.rate is not None:
-        yield RATE(rail, port.rate)
-    if expected is not None:
-        yield EXPECTED_RATE(rail, expected)
-
-
-def _info(port: Port, assignment: Assignment) -> InfoLabels:
-    device = port.device
-    return InfoLabels(
-        device=device.name,
-        port=str(port.number),
-        link_layer=port.link_layer,
-        driver=device.driver,
-        netdev=port.netdev,
-        pci_address=device.pci_address,
-        numa_node="" if device.numa_node is None else str(device.numa_node),
-        board_id=device.board_id,
-        hca_type=device.hca_type,
-        firmware_version=device.firmware_version,
-        node_guid=device.node_guid,
-        gpu=assignment.gpu,
-        cage=assignment.cage,
-        leaf=assignment.leaf,
-        virtual=str(device.virtual).lower(),
-    )
-
-
-def _link(  # noqa: PLR0913 - one call site; each is a different fact
-    port: Port,
-    assignment: Assignment,
-    expected: float | None,
-    before: Port | None,
-    seconds: float,
-    faults: Iterable[Fault],
-) -> LinkRow:
-    moved = {name: _moved(name, before, port) for name in port.counters} if before else {}
-    receive, transmit = (_per_second(moved.get(name), seconds) for name in BYTES)
-    busiest = max((rate for rate in (receive, transmit) if rate is not None), default=None)
-    return LinkRow(
-        subject=port.subject,
-        role=assignment.role.value,
-        rail=assignment.rail_label,
-        state=_state_text(port),
-        rate=port.rate,
-        expected=expected,
-        receive=receive,
-        transmit=transmit,
-        utilisation=busiest / port.rate if busiest is not None and port.rate else None,
-        moved=tuple((name, amount) for name, amount in moved.items() if amount and name not in NOT_ERRORS),
-        notes=tuple(_notes(port, expected, faults)),
-        facts={name: value for name, value in _info(port, assignment)._asdict().items() if value},
-    )
-
-
-def _moved(name: str, before: Port, after: Port) -> int | None:
-    return delta(before.counters.get(name), after.counters.get(name), MODULI.get(name)).amount
-
-
-def _per_second(amount: int | None, seconds: float) -> float | None:
-    return amount / seconds if amount is not None and seconds > 0 else None
-
-
-def _state_text(port: Port) -> str:
-    if port.state is None:
-        return "unknown"
-    state = STATES.get(port.state, str(port.state))
-    physical = PHYSICAL_STATES.get(port.physical_state or 0, "")
-    return state if port.active or not physical else f"{state} ({physical})"
-
-
-def _notes(port: Port, expected: float | None, faults: Iterable[Fault]) -> Iterator[str]:
-    if port.rate and expected and port.rate < expected:
-        how = f"{port.width}X {port.speed}" if port.width and port.speed else "its negotiated rate"
-        yield (
-            f"runs at {port.rate * 8 / 1e9:g} Gbit/s ({how}), {port.rate / expected:.0%} of the "
-            f"{expected * 8 / 1e9:g} Gbit/s that is expected of it"
-        )
-    if port.saturated:
-        yield f"at their ceiling, so blind: {', '.join(port.saturated)}"
-    mine = Counter(fault.reason for fault in faults if fault.subject in (port.subject, port.device.name))
-    if mine:
-        yield "not readable: " + ", ".join(f"{count} x {reason}" for reason, count in sorted(mine.items()))
+    def _load(self, content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool) -> None:
+        lives = load(content["lives"], now, to_wall, same_boot)
+        self._history.load(content["history"], now, to_wall, same_boot)
+        self._lives = lives

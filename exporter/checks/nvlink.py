@@ -3,13 +3,16 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from exporter.checks.base import Report
+from exporter.checks.base import Keeper, Report
 from exporter.hardware.base import GpuSource
+from exporter.history import History
+from exporter.judge.gpus import judge_nvlinks, link_subject
 from exporter.metrics import Sample, counter, gauge, info
 from exporter.model_gpu import Gpu, NvLink
 
+NAME = "nvlink"
 PerLink = Literal["none", "basic", "all"]
 
 
@@ -111,14 +114,18 @@ class NvlinkSettings:
 
 
 class NvlinkCheck:
-    """Reads the GPUs' links, and remembers their last error counts."""
+    """Reads the GPUs' links, remembers their error counts, and judges them."""
 
-    def __init__(self, source: GpuSource, settings: NvlinkSettings) -> None:
+    def __init__(self, source: GpuSource, settings: NvlinkSettings, keeper: Keeper | None = None) -> None:
         self._source = source
         self._settings = settings
+        self._keeper = keeper
         self._counts: dict[str, dict[tuple[int, str], int]] = {}
+        self._history = History()
+        if keeper is not None:
+            keeper.recall(NAME, self._load)
 
-    def run(self, now: float) -> Report:  # noqa: ARG002 - nothing here is a rate
+    def run(self, now: float) -> Report:
         """See checks.base.Check."""
         reading = self._source.read()
         expected = expected_links(reading.gpus, self._settings.expected)
@@ -126,9 +133,22 @@ class NvlinkCheck:
         for gpu in reading.gpus:
             found += samples(gpu, expected.get(gpu.number), self._settings.per_link)
             found += self._errors(gpu)
+            for link in gpu.links:
+                self._history.note(now, link_subject(gpu, link), link.errors, {})
+        if self._keeper is not None:
+            self._keeper.keep(NAME, self._history.dump, urgent=False)
         silent = {gpu.subject for gpu in reading.gpus if not gpu.up}
         own = (fault for fault in reading.faults if "/" in fault.subject or fault.subject in silent)
-        return Report(tuple(found), tuple(own))
+        active = sum(_active(gpu) for gpu in reading.gpus)
+        return Report(
+            tuple(found),
+            tuple(own),
+            findings=tuple(judge_nvlinks(reading.gpus, expected, self._history, now)),
+            seen=f"{active} NVLinks active",
+        )
+
+    def _load(self, content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool) -> None:
+        self._history.load(content, now, to_wall, same_boot)
 
     def _errors(self, gpu: Gpu) -> Iterator[Sample]:
         """Errors by type. A link that does not answer counts as it last did: a sum that falls looks like a reset."""

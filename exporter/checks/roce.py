@@ -1,13 +1,18 @@
 """RoCE detail: pauses, the physical layer, drops, the PCIe under the NIC. From ethtool statistics and sysfs."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from exporter.checks.base import Report
-from exporter.checks.infiniband import PortLabels
+from exporter.checks.base import Keeper, Report
+from exporter.checks.port_metrics import PortLabels
 from exporter.hardware.base import PortDetailSource
+from exporter.history import History
+from exporter.judge.detail import DetailScene, counted, judge_detail, subject
+from exporter.judge.views import PortViews
 from exporter.metrics import Metric, Sample, counter, gauge
 from exporter.model import PortDetail, PortDetails
+
+NAME = "roce"
 
 
 class PriorityLabels(NamedTuple):
@@ -99,15 +104,32 @@ MAX_BANDWIDTH = gauge(
 
 
 class RoceCheck:
-    """Reads the ports' details."""
+    """Reads the ports' details and judges them beside what the port check tells (`views`)."""
 
-    def __init__(self, source: PortDetailSource) -> None:
+    def __init__(self, source: PortDetailSource, views: PortViews | None = None, keeper: Keeper | None = None) -> None:
         self._source = source
+        self._views = views or PortViews()
+        self._keeper = keeper
+        self._history = History()
+        self._hot: frozenset[str] = frozenset()
+        if keeper is not None:
+            keeper.recall(NAME, self._load)
 
-    def run(self, now: float) -> Report:  # noqa: ARG002 - counters are given as they are, nothing is a rate
+    def run(self, now: float) -> Report:
         """See checks.base.Check."""
         reading = self._source.read()
-        return Report(tuple(_samples(reading)), reading.faults)
+        for port in reading.ports:
+            self._history.note(now, subject(port), counted(port), {})
+        self._history.keep_only(subject(port) for port in reading.ports)
+        scene = DetailScene(now, reading.ports, reading.paths, self._history, self._views.look(), self._hot)
+        findings = tuple(judge_detail(scene))
+        self._hot = frozenset(finding.subject for finding in findings if finding.reason == "module_hot")
+        if self._keeper is not None:
+            self._keeper.keep(NAME, self._history.dump, urgent=False)
+        return Report(tuple(_samples(reading)), reading.faults, findings=findings)
+
+    def _load(self, content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool) -> None:
+        self._history.load(content, now, to_wall, same_boot)
 
 
 def _samples(reading: PortDetails) -> Iterator[Sample]:

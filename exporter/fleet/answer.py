@@ -13,6 +13,7 @@ from exporter.fleet.findings import findings
 from exporter.fleet.heatmap import heatmap
 from exporter.fleet.intake import Intake, Skipped
 from exporter.fleet.text import lines
+from exporter.output import write_out
 
 LONG = 20 << 20
 """Bytes of input from which reading takes long enough to show progress."""
@@ -32,14 +33,13 @@ def answer(pairs: Sequence[Path], fabric: Path | None, style: str, strict: bool)
     for line in skipped.lines():
         sys.stderr.write(f"eastwest: {line}\n")
     if style == "json":
-        sys.stdout.write(document(found.findings, intake.rows, skipped.count) + "\n")
+        write_out(document(found.findings, intake.rows, skipped.count) + "\n")
         return found.findings.status
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
     picture = heatmap(probes, found.nics, found.estimate, width or PIPED, terminal)
     normal = found.normal if probes.unit else math.nan
-    for line in lines(found.findings, probes, normal, width, picture):
-        sys.stdout.write(line + "\n")
+    write_out("".join(f"{line}\n" for line in lines(found.findings, probes, normal, width, picture)))
     return found.findings.status
 
 

@@ -5,13 +5,13 @@ locate.
 import argparse
 import json
 import math
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from exporter.fleet import cost, units
 from exporter.model import UserError
+from exporter.output import write_out
 
 LOCATE = "name the slow links of a fleet, from pair measurements you bring"
 ESTIMATE = "what a collective costs in time, and what a slow link adds to each step"
@@ -97,10 +97,9 @@ def run_estimate(args: argparse.Namespace) -> int:
     if args.format == "json":
         given = {"model": args.model, "gpus": args.gpus, "bytes": args.bytes}
         rates = {"bandwidth_bytes_per_second": good, "slow_bandwidth_bytes_per_second": slow}
-        sys.stdout.write(json.dumps({**given, **rates, **asdict(spent)}) + "\n")
+        write_out(json.dumps({**given, **rates, **asdict(spent)}) + "\n")
         return 0
-    for line in _estimate_lines(args, spent, slow < good):
-        sys.stdout.write(line + "\n")
+    write_out("".join(f"{line}\n" for line in _estimate_lines(args, spent, slow < good)))
     return 0
 
 

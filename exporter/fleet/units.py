@@ -2,7 +2,7 @@
 
 import re
 
-_NUMBER = r"(\d+(?:\.\d+)?(?:e\d+)?)"
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)"
 _SIZE = re.compile(_NUMBER + r"\s*([KMGT]i?)?B")
 _RATE = re.compile(_NUMBER + r"\s*([KMGT]?)(bit|B)/s")
 _DURATION = re.compile(_NUMBER + r"\s*(us|ms|s|m|h)")

@@ -10,7 +10,8 @@ volume 1 section 16.1.3 for the widths. What this table does not name can be had
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 Group = Literal["counters_ext", "counters", "hw_counters", "device"]
@@ -264,7 +265,7 @@ def table(driver: str) -> _Table:
     """Every counter this project names for `driver` (DRIVER= in uevent), by group and file.
 
     Where the driver is not known (a software device, a recorded tree without `device`), a hw_counters file
-    counts if every driver that has it means the same by it.
+    counts if every driver that has it means the same by it, and wraps if it does so with all of them.
     """
     own = _BY_DRIVER.get(_ALIASES.get(driver, driver))
     return {**_COMMON, **(_agreed() if own is None else own)}
@@ -277,6 +278,8 @@ def _agreed() -> _Table:
         for file, row in known.get("hw_counters", {}).items():
             if rows.setdefault(file, row).name != row.name:
                 disputed.add(file)
+            if rows[file].modulus != row.modulus:
+                rows[file] = replace(row, modulus=None)
     return {"hw_counters": {file: row for file, row in rows.items() if file not in disputed}}
 
 
@@ -285,8 +288,13 @@ def drivers() -> tuple[str, ...]:
     return tuple(sorted(_BY_DRIVER))
 
 
-MODULI: Mapping[str, int] = dict.fromkeys({row.name for row in _MLX5.values() if row.modulus}, WRAP_32)
-"""Canonical names whose register wraps (for `history.delta`), and where."""
+@cache
+def moduli(driver: str) -> Mapping[str, int]:
+    """Where the registers behind a driver's canonical names wrap, for `history.delta`; the others are not in it.
 
-FILE_OF: Mapping[str, str] = {row.name: file for file, row in _PMA.items()}
-"""The sysfs file of a canonical PMA name, for messages."""
+    A name belongs to it only where every file of this driver that feeds it wraps: a fall of a counter of 64 bits is
+    a reset, and to take it for a wrap would invent up to 2^32 events.
+    """
+    rows = [row for group in table(driver).values() for row in group.values()]
+    straight = {row.name for row in rows if row.modulus is None}
+    return {row.name: row.modulus for row in rows if row.modulus and row.name not in straight}

@@ -104,6 +104,8 @@ class Details:
             if error.errno == errno.EINVAL:
                 self._refusals.note(probe)
                 return False
+        else:
+            self._refusals.clear(probe)
         return True
 
     def _netdev(self, port: KnownPort, netdev: str, table: NicTable, found: _Round) -> Mapping[str, int] | None:

@@ -1,6 +1,7 @@
 """What stands still about an RDMA device and its ports: read when it appears, and once a minute."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ NDEV_SLOTS = 8
 PRIMER = "rx_write_requests"
 """mlx5 renews its cached hw_counters only when the first of them is read (hw/mlx5/counters.c, since 5.16)."""
 DEFAULT_LIFESPAN = 0.010
+_PORT = re.compile(r"0|[1-9][0-9]{0,8}")
 GAUGES = frozenset(
     {
         "active_pds",
@@ -95,7 +97,7 @@ def device(files: Files, path: str) -> Device:
     resolved = os.path.realpath(link)
     present = os.path.lexists(link)
     return Device(
-        name=parse.text(os.fsencode(Path(path).name)),
+        name=parse.name(Path(path).name),
         driver=parse.uevent(optional(files, f"{link}/uevent"), "DRIVER"),
         pci_address=parse.pci_address(resolved) if present else "",
         numa_node=parse.small_integer(optional(files, f"{link}/numa_node")),
@@ -105,6 +107,12 @@ def device(files: Files, path: str) -> Device:
         node_guid=parse.text(optional(files, f"{path}/node_guid")),
         virtual=os.path.lexists(f"{link}/physfn") or os.path.lexists(f"{path}/parent"),
     )
+
+
+def port_numbers(files: Files, path: str) -> list[int]:
+    """The ports of the device at `path`, in order. Raises OSError where they can't be listed."""
+    entries = files.names(f"{path}/ports")
+    return sorted(int(entry) for entry in entries if _PORT.fullmatch(entry))
 
 
 def port_layout(  # noqa: PLR0913 - one call site; each is a different fact
@@ -135,7 +143,7 @@ def port_layout(  # noqa: PLR0913 - one call site; each is a different fact
     return PortLayout(
         path=port,
         link_layer=parse.text(optional(files, f"{port}/link_layer")),
-        netdev=netdev,
+        netdev=parse.name(netdev),
         slaves=_slaves(files, sysfs, netdev),
         netdev_speed=f"{sysfs}/class/net/{netdev}/speed" if netdev else "",
         groups=tuple(group for group in groups if group.files),
@@ -181,4 +189,5 @@ def _netdev(files: Files, path: str, port: str, number: int) -> str:
 
 def _slaves(files: Files, sysfs: str, netdev: str) -> tuple[str, ...]:
     entries = names(files, f"{sysfs}/class/net/{netdev}") if netdev else ()
-    return tuple(e.removeprefix("lower_") for e in entries if e.startswith("lower_")) if "bonding" in entries else ()
+    below = (entry.removeprefix("lower_") for entry in entries if entry.startswith("lower_"))
+    return tuple(parse.name(slave) for slave in below) if "bonding" in entries else ()

@@ -1,5 +1,6 @@
 """Text of the kernel to values. Pure: bytes in, a value or None out; None is "this says no such thing"."""
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -7,8 +8,11 @@ U64_MAX = (1 << 64) - 1
 BYTES_PER_GIGABIT = 125_000_000
 BYTES_PER_MEGABIT = 125_000
 _STATE = re.compile(rb"\s*(\d{1,3}):")
-# One kernel prints "0 GB/sec" for an unpopulated port, and old ones no name for SDR: "10 Gb/sec (4X)".
-_RATE = re.compile(rb"\s*(\d{1,6}(?:\.\d{1,3})?)\s+G[bB]/sec(?:\s+\((\d{1,2})X(?:\s+([A-Za-z0-9]{1,8}))?\))?\s*")
+# One kernel prints "0 GB/sec" for an unpopulated port, and old ones no name for SDR: "10 Gb/sec (4X)". Behind a tail
+# that a later kernel makes up, the number still counts.
+_RATE = re.compile(
+    rb"\s*(\d{1,6}(?:\.\d{1,3})?)\s+G[bB]/sec(?:\s+\((\d{1,2})X(?:\s+([A-Za-z0-9]{1,8}))?\))?(?:\s.*)?", re.DOTALL
+)
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _LABEL_LIMIT = 128
 
@@ -68,6 +72,11 @@ def text(raw: bytes) -> str:
     """One line fit for a label: printable characters only, at most 128, bad UTF-8 replaced."""
     line = raw.decode("utf-8", "replace").strip()
     return "".join(c if c.isprintable() else "?" for c in line)[:_LABEL_LIMIT]
+
+
+def name(entry: str) -> str:
+    """An entry of a directory as a label: Python keeps bytes that are no UTF-8 as lone surrogates (PEP 383)."""
+    return text(os.fsencode(entry))
 
 
 def uevent(raw: bytes, key: str) -> str:

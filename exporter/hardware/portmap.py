@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.hardware.device import PortLayout, device, port_layout
+from exporter.hardware.device import PortLayout, device, port_layout, port_numbers
 from exporter.hardware.files import Files
 from exporter.hardware.sysfs import MAX_PORTS, REFRESH_SECONDS, Selection, errno_name
 from exporter.model import Device, SourceError, Unavailable
@@ -70,7 +70,7 @@ class PortMap:
     def _device(self, name: str) -> list[KnownPort]:
         path = f"{self._root}/class/infiniband/{name}"
         try:
-            numbers = sorted(int(entry) for entry in self._files.names(f"{path}/ports") if entry.isdecimal())
+            numbers = port_numbers(self._files, path)
         except OSError:
             return []  # the infiniband check says so
         known = device(self._files, path)

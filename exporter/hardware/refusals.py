@@ -32,8 +32,8 @@ class Refusals:
         self._known.pop(path, None)
 
     def forget(self, prefix: str) -> None:
-        """The device under `prefix` is another one now."""
-        self._known = {path: known for path, known in self._known.items() if not path.startswith(prefix)}
+        """The device in the directory `prefix` is another one now."""
+        self._known = {path: known for path, known in self._known.items() if not path.startswith(f"{prefix}/")}
 
     def __bool__(self) -> bool:
         return bool(self._known)

@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from exporter.hardware import parse
 from exporter.hardware.affinity import GpuFunctions, nearest
-from exporter.hardware.device import CounterFile, CounterGroup, PortLayout, device, optional, port_layout
+from exporter.hardware.device import CounterFile, CounterGroup, PortLayout, device, optional, port_layout, port_numbers
 from exporter.hardware.files import Files
 from exporter.hardware.refusals import Refusals
 from exporter.model import ACTIVE, Device, Fault, Port, Ports, SourceError, Unavailable, VendorCounter
@@ -60,12 +60,13 @@ def _matches(name: str, globs: Sequence[str]) -> bool:
 
 @dataclass(slots=True)
 class _Known:
-    """A device as last found, and when that was."""
+    """A device as last found, and when that was; `netdevs` are those of its ports as found before."""
 
     identity: tuple[int, int, int]
     device: Device
     found_at: float
     numbers: list[int]
+    netdevs: Mapping[int, str]
     layouts: dict[int, PortLayout] = field(default_factory=dict)
 
 
@@ -100,7 +101,7 @@ class _Values:
     def take_vendor(self, file: CounterFile, value: int, found: _Round) -> None:
         found.vendor_series += 1
         if found.vendor_series <= MAX_VENDOR_SERIES:
-            self.vendor.append(VendorCounter(file.group, parse.text(file.name.encode()), value))
+            self.vendor.append(VendorCounter(file.group, parse.name(file.name), value))
 
 
 class SysfsPorts:
@@ -134,7 +135,7 @@ class SysfsPorts:
         except OSError as error:
             raise SourceError(errno_name(error), f"{base}: {error.strerror}") from error
         for gone in sorted(self._known.keys() - set(names)):
-            log.warning("device=%s: gone", parse.text(os.fsencode(gone)))
+            log.warning("device=%s: gone", parse.name(gone))
             self._forget(f"{base}/{gone}", gone)
         if not names and not Path(self._root).is_dir():
             raise SourceError("enoent", f"paths.sysfs: {self._root} is no directory")
@@ -147,7 +148,7 @@ class SysfsPorts:
         return Ports(ports, tuple(found.faults), self._default_route())
 
     def _device(self, name: str, path: str, found: _Round) -> Iterator[Port]:
-        label = parse.text(name.encode("utf-8", "surrogateescape"))
+        label = parse.name(name)
         try:
             known = self._find(name, path)
         except OSError as error:
@@ -158,7 +159,7 @@ class SysfsPorts:
         for number in known.numbers[:MAX_PORTS]:
             layout = known.layouts.get(number)
             if layout is None:
-                layout = known.layouts[number] = port_layout(
+                layout = port_layout(
                     self._files,
                     self._root,
                     path,
@@ -167,6 +168,10 @@ class SysfsPorts:
                     len(known.numbers) == 1,
                     self._selection.vendor,
                 )
+                known.layouts[number] = layout
+                self._forget_speeds((layout,))
+                if known.netdevs.get(number, layout.netdev) != layout.netdev:
+                    self._doubt()
             yield self._port(known.device, number, layout, found)
 
     def _find(self, name: str, path: str) -> _Known:
@@ -178,21 +183,35 @@ class SysfsPorts:
             known = None
         if known is None or self._clock() - known.found_at >= REFRESH_SECONDS:
             self._files.forget(path)
-            numbers = sorted(
-                int(entry)
-                for entry in self._files.names(f"{path}/ports")
-                if entry.isascii() and entry.isdigit() and entry == str(int(entry))
-            )
+            layouts = known.layouts if known else {}
+            self._forget_speeds(layouts.values())
+            numbers = port_numbers(self._files, path)
             near = nearest(os.path.realpath(f"{path}/device"), self._gpus.paths())
             found = replace(device(self._files, path), near_gpus=near)
-            known = _Known(identity, found, self._clock(), numbers)
+            netdevs = {number: layout.netdev for number, layout in layouts.items()}
+            known = _Known(identity, found, self._clock(), numbers, netdevs)
             self._known[name] = known
         return known
 
     def _forget(self, path: str, name: str) -> None:
         self._files.forget(path)
         self._refusals.forget(path)
-        self._known.pop(name, None)
+        known = self._known.pop(name, None)
+        self._forget_speeds(known.layouts.values() if known else ())
+
+    def _doubt(self) -> None:
+        """A netdev was renamed: others were too, if names were swapped. Every device is found anew."""
+        for known in self._known.values():
+            known.found_at = -REFRESH_SECONDS
+
+    def _forget_speeds(self, layouts: Iterable[PortLayout]) -> None:
+        """Close the speeds of the ports' netdevs, which lie outside of the device's folder.
+
+        An open one goes on answering for the netdev that bore the name when it was opened.
+        """
+        for layout in layouts:
+            if layout.netdev_speed:
+                self._files.forget(layout.netdev_speed.rpartition("/")[0])
 
     def _port(self, owner: Device, number: int, layout: PortLayout, found: _Round) -> Port:
         subject = f"{owner.name}/{number}"
@@ -232,6 +251,7 @@ class SysfsPorts:
         except OSError as error:
             self._unread(error, path, subject, found)
             return None
+        self._answered(path)
         value = parser(raw)
         if value is None:
             found.fault(subject, "not_a_number", f"{path}: {parse.text(raw)!r}")
@@ -241,6 +261,11 @@ class SysfsPorts:
         if error.errno == errno.EINVAL:
             self._refusals.note(path)
         found.failed(subject, error, path)
+
+    def _answered(self, path: str) -> None:
+        """Only refusals in a row are refusals for good."""
+        if self._refusals:
+            self._refusals.clear(path)
 
     def _netdev_rate(self, path: str) -> float | None:
         """EINVAL while the netdev is down and -1 where the driver can't tell are both normal."""
@@ -259,19 +284,23 @@ class SysfsPorts:
         ipv4 = optional(self._files, f"{self._proc}/net/route")
         return parse.route_netdevs(ipv4) | parse.route6_netdevs(optional(self._files, f"{self._proc}/net/ipv6_route"))
 
-    def _group(self, group: CounterGroup, values: _Values, found: _Round) -> None:
-        """Read one directory's files; a name that an earlier group gave is not read again."""
+    def _wanted(self, group: CounterGroup, values: _Values) -> Iterable[CounterFile]:
+        """The files of a directory without those whose name an earlier group gave, and those left alone for now."""
         files: Iterable[CounterFile] = group.files
         if not values.counters.keys().isdisjoint(group.names):
             earlier = frozenset(values.counters)
             files = [file for file in files if file.row is None or file.row.name not in earlier]
-        if self._refusals:
-            if self._refusals.skip(group.directory):
-                return
-            files = [file for file in files if not self._refusals.skip(file.path)]
+        if not self._refusals:
+            return files
+        if self._refusals.skip(group.directory):
+            return ()
+        return [file for file in files if not self._refusals.skip(file.path)]
+
+    def _group(self, group: CounterGroup, values: _Values, found: _Round) -> None:
+        """Read one directory's files; a name that an earlier group gave is not read again."""
         refused = 0
         answered = False
-        for file, raw in self._contents(files, group):
+        for file, raw in self._contents(self._wanted(group, values), group):
             if isinstance(raw, OSError):
                 self._unread(raw, file.path, values.subject, found)
                 refused += raw.errno == errno.EINVAL
@@ -284,12 +313,16 @@ class SysfsPorts:
             row = file.row
             if value is None:
                 self._no_number(file.path, raw, values.subject, found)
-            elif row is None:
+                continue
+            self._answered(file.path)
+            if row is None:
                 values.take_vendor(file, value, found)
             else:
                 if value == row.ceiling:
                     values.saturated.append(file.name)
                 values.counters[row.name] = values.counters.get(row.name, 0) + value * row.scale
+        if answered:
+            self._answered(group.directory)
 
     def _contents(
         self, files: Iterable[CounterFile], group: CounterGroup

@@ -52,6 +52,9 @@ def test_hang_costs_its_own_check_only() -> None:
         daemon.process.send_signal(signal.SIGTERM)
         assert ended(daemon.process, 10) < 5
         assert daemon.process.returncode == 0
+        assert daemon.process.stderr is not None
+        said = daemon.process.stderr.read()
+        assert said.count("check=infiniband: no answer within its deadline of 5 s") == 1
 
 
 def test_half_open_requests_are_dropped_and_hold_up_nobody() -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.fleet import intake as intake_module
-from exporter.fleet import source, topology
+from exporter.fleet import source, topology, units
 from exporter.fleet.intake import Intake, Skipped
 from exporter.fleet.probes import Probes, index, recent
 from exporter.model import UserError
@@ -170,3 +171,11 @@ def test_topology_by_node_and_by_rail(tmp_path: Path) -> None:
 def test_a_topology_that_contradicts_itself_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="line 3: a was on leaf l1 before"):
         topology.read(table(tmp_path / "t.csv", ["a,l1", "a,l2"], "node,leaf"), Skipped())
+
+
+@pytest.mark.parametrize(
+    ("parser", "text"), [(units.size, "\u0665MB"), (units.rate, "\uff14Gbit/s"), (units.duration, "1.\u0665s")]
+)
+def test_digits_are_ascii(parser: Callable[[str], float], text: str) -> None:
+    with pytest.raises(ValueError, match="is needed"):
+        parser(text)

@@ -1,9 +1,13 @@
 """The commands: exit codes, and one line on standard error for a user's mistake."""
 
 import logging
+import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -85,3 +89,37 @@ def test_config_check_says_ok_or_every_mistake(tmp_path: Path, capsys: pytest.Ca
     file.write_text("nope: 1\nchecks: {host: {interval: 5}}\n")
     assert main(["config", "check", str(file)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+COMMANDS = [
+    ["catalogue"],
+    ["config", "reference"],
+    ["metrics", "--simulate", "help"],
+    ["metrics", "--simulate", "bare"],
+    ["estimate", "--gpus", "8", "--bytes", "1GB", "--bandwidth", "50GB/s"],
+    ["--help"],
+]
+
+
+def ended(command: list[str], output: BinaryIO) -> tuple[int, bytes]:
+    """Status and standard error of the real process."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    python = [sys.executable, "-m", "exporter", *command]
+    done = subprocess.run(python, stdout=output, stderr=subprocess.PIPE, env=environment, check=False, timeout=60)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_full_disk_behind_standard_output_is_one_line(command: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        assert ended(command, full) == (2, b"eastwest: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("command", [COMMANDS[0], COMMANDS[-1]], ids=" ".join)
+def test_a_reader_that_went_away_is_no_error(command: list[str]) -> None:
+    """As in `eastwest catalogue | head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        assert ended(command, pipe) == (0, b"")

@@ -53,6 +53,19 @@ BAD = [
     ("web: {listen: 'a:99999'}", "web.listen: an address with its port is needed"),
     ("expect: {compute: {rate: 400}}", "expect.compute.rate: a rate with its unit is needed"),
     ("paths: {sysfs: 5}", "paths.sysfs: a path is needed"),
+    ("paths: {state: ''}", "paths.state: a path is needed"),
+    (r'paths: {state: "a\0b"}', "paths.state: a path is needed"),
+    (r'paths: {proc: "\ud800"}', "paths.proc: a path is needed"),
+    (r'web: {config_file: "a\0b"}', "web.config_file: a path is needed"),
+    ("log: !!bool maybe", "1:6: this is no bool"),
+    ("log: {level: !!timestamp soon}", "1:14: this is no timestamp"),
+    ("nics:\n - !!int ''", "2:4: this is no int"),
+    ("log: !!float ''", "1:6: this is no float"),
+    ("log: !!timestamp 2020-99-99", "1:6: this is no timestamp"),
+    ("? !!bool x\n: 1", "1:3: this is no bool"),
+    ("log: !!set 5", "1:6: expected a mapping node, but found scalar"),
+    ("log: !!map [[a, b]]", "1:6: expected a mapping node, but found sequence"),
+    ("log: !!omap [5]", "1:14: expected a mapping of length 1, but found scalar"),
     ("log: {level: loud}", "log.level: Input should be 'debug'"),
     ("log: {}\nlog: {}", "2:1: 'log' is given twice"),
     ("nics: [{match: 'mlx5_[0-1', role: ignore}]", "nics[0].match: a glob on names is needed"),
@@ -178,7 +191,30 @@ def test_addresses(text: str, where: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("parser", [duration, rate, address])
 @pytest.mark.parametrize(
-    "value", [5, 5.0, True, None, "", "5", "s", "-5s", "5S", "5s5", "400Gbit", "400Gb/s", "1:2:3", "nan s", "1e3s"]
+    "value",
+    [
+        5,
+        5.0,
+        True,
+        None,
+        "",
+        "5",
+        "s",
+        "-5s",
+        "5S",
+        "5s5",
+        "400Gbit",
+        "400Gb/s",
+        "1:2:3",
+        "nan s",
+        "1e3s",
+        "\u0665s",
+        "\uff15s",
+        "\u0664\u0660\u0660Gbit/s",
+        "a:\u0661\u0660",
+        "1.\u0665GB/s",
+        "5\u00b2s",
+    ],
 )
 def test_what_has_no_unit_or_a_wrong_one_is_refused(parser: object, value: object) -> None:
     assert callable(parser)

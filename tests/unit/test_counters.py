@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.checks.infiniband import BYTES, COUNTERS
-from exporter.hardware.counters import GROUPS, drivers, table
+from exporter.checks.infiniband import InfinibandCheck, Settings
+from exporter.checks.port_metrics import BYTES, COUNTERS
+from exporter.hardware.counters import GROUPS, WRAP_32, drivers, moduli, table
 from tests.trees import ACTIVE, plant, reader
 
 HW = "ports/1/hw_counters/"
@@ -84,3 +85,41 @@ def test_every_name_of_the_table_has_a_metric() -> None:
     names = {row.name for driver in drivers() for group in table(driver).values() for row in group.values()}
     assert names == {*BYTES, *COUNTERS}
     assert {group for driver in drivers() for group in table(driver)} <= set(GROUPS)
+
+
+def test_only_the_32_bit_registers_of_their_own_driver_wrap() -> None:
+    assert set(moduli("mlx5_core")) == {
+        "out_of_buffer",
+        "out_of_sequence",
+        "packet_sequence_errors",
+        "ack_timeouts",
+        "rnr_nak_retries",
+        "retransmits",
+    }
+    assert moduli("mlx5_ib") == moduli("mlx5_core")
+    assert set(moduli("mlx4_core")) == {
+        "out_of_sequence",
+        "packet_sequence_errors",
+        "rnr_nak_retries",
+        "ack_timeouts",
+    }
+    assert {WRAP_32} == set(moduli("mlx5_core").values()) | set(moduli("mlx4_core").values())
+    assert [driver for driver in drivers() if moduli(driver)] == ["mlx4_core", "mlx5_core"]
+
+
+def test_of_an_unknown_driver_only_what_wraps_with_every_driver_wraps() -> None:
+    """bnxt_re has files of these names too, of 64 bits."""
+    unknown = moduli("")
+    assert {"out_of_sequence", "ack_timeouts"}.isdisjoint(unknown)
+    assert unknown.keys() <= moduli("mlx5_core").keys()
+
+
+@pytest.mark.parametrize(("driver", "moved"), [("mlx5_core", 7), ("efa", None)])
+def test_a_reset_of_a_64_bit_counter_is_no_wrap(tmp_path: Path, driver: str, moved: int | None) -> None:
+    file = {"mlx5_core": "roce_adp_retrans", "efa": "retrans_pkts"}[driver]
+    base = plant(tmp_path, {"any_name": {**ACTIVE, HW + file: str(WRAP_32 - 3)}}, driver)
+    check = InfinibandCheck(reader(tmp_path), Settings(), {}, lambda _memory: None)
+    check.run(0.0)
+    (base / "any_name" / HW / file).write_text("4\n")
+    (row,) = check.run(5.0).links()
+    assert dict(row.moved).get("retransmits") == moved

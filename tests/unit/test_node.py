@@ -153,6 +153,58 @@ def test_a_failure_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixtu
     assert said == ["check=only: broken", "check=only: works again"]
 
 
+def test_a_run_that_hangs_is_said_once_and_so_is_the_first_that_answers_in_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    release, time = Event(), HandClock()
+
+    def hang() -> Report:
+        release.wait()
+        return Report()
+
+    def late() -> Report:
+        time.now += 0.06
+        node.watch()
+        return Report()
+
+    node = one(time, good(), hang, late, late, good(), good())
+    node.turn(["only"])
+    node.turn(["only"])
+    node.watch()
+    assert caplog.messages == []
+    for _ in range(100):
+        time.now += 1
+        node.watch()
+        if time.now % 30 == 0:
+            node.turn(["only"])
+    assert caplog.messages == ["check=only: no answer within its deadline of 0.05 s"]
+    release.set()
+    assert node.wait(5)
+    for _ in range(4):
+        node.turn(["only"])
+        node.watch()
+    assert caplog.messages[1:] == ["check=only: answers in time again"]
+
+
+def test_a_hang_that_goes_on_after_a_new_configuration_is_not_said_again(caplog: pytest.LogCaptureFixture) -> None:
+    release, time = Event(), HandClock()
+
+    def hang() -> Report:
+        release.wait()
+        return Report()
+
+    before, after = one(time, hang), one(time, hang)
+    for node in (before, after):
+        node.start("only")
+        time.now += 1
+        node.watch()
+        after.inherit(before)
+    assert len(caplog.messages) == 1
+    release.set()
+    assert all(node.wait(5) for node in (before, after))
+
+
 def test_a_board_goes_on_counting_after_a_new_configuration() -> None:
     fault = Fault("ports", "mlx5_0/1", "eio", "/a")
     before, after = one(HandClock(), good(1, fault)), one(HandClock(), good(1, fault))

@@ -56,7 +56,7 @@ def test_a_check_that_hangs_and_a_node_without_ports_are_said() -> None:
 
 
 def test_node_json_has_rails_leaves_and_null_for_the_unknown() -> None:
-    other = replace(LINK, subject="mlx5_9/1", role="storage", rail="", rate=None, facts={})
+    other = replace(LINK, subject="mlx5_9/1", role="storage", rail="", rate=None, facts={"leaf": "leaf-s"})
     content = json.loads(node_json(snapshot(other, LINK), "gpu-3", {"rack": "r1"}))
     assert (content["node"], content["labels"], content["rails"]) == ("gpu-3", {"rack": "r1"}, {"0": "mlx5_0/1"})
     assert content["leaves"] == {"0": "leaf-1"}

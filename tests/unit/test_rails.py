@@ -126,3 +126,32 @@ def test_ports_of_one_device_are_rails_of_their_own() -> None:
     device = Device("mlx5_0", "mlx5_core", "0000:18:00.0")
     given, _ = assign(Ports(tuple(Port(device, number, "InfiniBand", 4, rate=1e9) for number in (1, 2))), (), {})
     assert [assignment.rail for assignment in given.values()] == [0, 1]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_number_that_the_operator_gives_is_no_other_nics(there: bool) -> None:
+    _, memory = rails(COMPUTE)
+    rules = (NicRule("mlx5_9", Role.COMPUTE, rail=2),)
+    present = COMPUTE if there else [port for port in COMPUTE if port.device.name != "mlx5_9"]
+    given, memory = rails(present, memory, rules)
+    kept = {port.device.name: rail for rail, port in enumerate(COMPUTE)}
+    assert given == {
+        port.device.name: {"mlx5_9": 2, "mlx5_4": 8}.get(port.device.name, kept[port.device.name]) for port in present
+    }
+    assert rails(COMPUTE, memory, rules)[0] == {**kept, "mlx5_9": 2, "mlx5_4": 8}
+
+
+def test_a_new_nic_does_not_get_a_number_that_the_operator_keeps_for_another() -> None:
+    given, _ = rails([nic("mlx5_0"), nic("mlx5_1")], rules=(NicRule("mlx5_7", Role.COMPUTE, rail=1),))
+    assert given == {"mlx5_0": 0, "mlx5_1": 2}
+
+
+def test_the_operator_may_give_one_rail_to_two_ports() -> None:
+    given, _ = rails([nic("mlx5_0"), nic("mlx5_1")], rules=(NicRule("mlx5_*", Role.COMPUTE, rail=3),))
+    assert given == {"mlx5_0": 3, "mlx5_1": 3}
+
+
+@pytest.mark.parametrize("name", ["5\u00b2", "\u0663", "mlx5_\u0662"])
+def test_a_digit_that_is_none_to_the_kernel_is_a_letter(name: str) -> None:
+    given, _ = rails([nic(name), nic("mlx5_10"), nic("mlx5_9")])
+    assert given["mlx5_9"] == given["mlx5_10"] - 1  # type: ignore[operator]  # both have one

@@ -269,3 +269,14 @@ def test_refused_link_register_is_unknown(tmp_path: Path) -> None:
 )
 def test_module_temperature(raw: bytes, expected: float | None) -> None:
     assert celsius(raw) == expected
+
+
+def test_a_port_that_refused_now_and_then_is_asked_on(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_0": {**ETHERNET, **COUNTERS}})
+    netdevs, files = Netdevs({"eth0": MLX5}), Recorder()
+    source = details(tmp_path, netdevs, files)
+    for _ in range(4):
+        files.errnos = {"link_downed": errno.EINVAL}
+        assert only(source.read()).counters == {}
+        files.errnos = {}
+        assert only(source.read()).counters

@@ -132,3 +132,9 @@ def test_an_address_that_is_taken_or_unknown_is_a_users_mistake() -> None:
         listen(taken.getsockname())
     with pytest.raises(UserError, match=r"web\.listen: no\.such\.invalid:1"):
         listen(("no.such.invalid", 1))
+
+
+@pytest.mark.parametrize("host", [".foo", "a..b", "a" * 64, ".", "a" * 300])
+def test_what_is_no_host_name_is_the_users_mistake(host: str) -> None:
+    with pytest.raises(UserError, match=r"^web\.listen: "):
+        listen((host, 1))

@@ -42,9 +42,15 @@ def test_a_second_process_reads_and_does_not_write(tmp_path: Path) -> None:
         "[]",
         "null",
         '{"version": 1}',
-        '{"version": 2, "rails": {}}',
+        '{"version": 3, "rails": {}}',
         '{"version": 1, "rails": {"x": {"role": "boss"}}}',
         '{"version": 1, "rails": {"x": {"role": "compute", "rail": "seven"}}}',
+        '{"version": 1, "rails": {"x": {"role": "compute", "rail": 1e999}}}',
+        '{"version": 1, "rails": {"x": {"role": "compute", "rail": NaN}}}',
+        '{"version": 1, "rails": {"x": {"role": "compute", "rail": 1.5}}}',
+        '{"version": 1, "rails": {"x": {"role": "compute", "rail": -1}}}',
+        '{"version": 1, "rails": {"x": {"role": "compute", "rail": true}}}',
+        '{"version": 1e999, "rails": {}}',
         '{"version": 1, "rails": [1]}',
         "[" * 100_000,
         "\x00",
@@ -72,6 +78,15 @@ def test_a_folder_that_can_not_be_written_is_said_once_and_costs_nothing_else(
     state.remember(RAILS)
     assert state.rails == RAILS
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_folder_that_can_not_even_be_looked_into_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, create: bool
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert State(tmp_path / "loop", create).rails == {}
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * create
 
 
 def test_a_one_shot_command_makes_no_folder_and_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -54,6 +54,53 @@ def test_for_ethernet_the_netdev_knows_the_speed_where_it_says_one(tmp_path: Pat
     assert (port.netdev, port.rate) == ("eth5", rate)
 
 
+def netdevs(root: Path, **speeds: str) -> None:
+    """Netdevs as the kernel has them: links to folders of their own, the old links gone."""
+    for known in (root / "class/net").glob("*"):
+        known.unlink()
+    for name, speed in speeds.items():
+        put(root / f"devices/net/{speed}/speed", speed)
+        (root / "class/net").mkdir(parents=True, exist_ok=True)
+        (root / "class/net" / name).symlink_to(root / f"devices/net/{speed}")
+
+
+@pytest.mark.parametrize("later", ["mlx5_0", "mlx5_1", ""])
+def test_netdevs_that_swap_their_names_take_their_speeds_along(tmp_path: Path, later: str) -> None:
+    """Also where one of the devices is looked at anew later than the other."""
+    base = plant(tmp_path, {f"mlx5_{n}": {**ETHERNET, "ports/1/gid_attrs/ndevs/0": f"eth{n}"} for n in range(2)})
+    netdevs(tmp_path, eth0="400000", eth1="100000")
+    clock = Clock()
+    source = reader(tmp_path, clock=clock)
+
+    def rates() -> list[float | None]:
+        return [port.rate for port in source.read().ports]
+
+    if later:
+        (base / later).rename(tmp_path / "aside")
+        rates()
+        clock.now = 30
+        (tmp_path / "aside").rename(base / later)
+    assert rates() == [50e9, 12.5e9]
+    netdevs(tmp_path, eth1="400000", eth0="100000")
+    for device, netdev in (("mlx5_0", "eth1"), ("mlx5_1", "eth0")):
+        put(base / device / "ports/1/gid_attrs/ndevs/0", netdev)
+    for clock.now in (61, 66, 91, 96):
+        assert rates() == [50e9, 12.5e9]
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_the_speed_of_a_netdev_does_not_outlive_its_device(tmp_path: Path, replaced: bool) -> None:
+    files = {**ETHERNET, "ports/1/gid_attrs/ndevs/0": "eth0"}
+    base = plant(tmp_path, {"mlx5_0": files})
+    netdevs(tmp_path, eth0="400000")
+    source = reader(tmp_path)
+    assert source.read().ports[0].rate == 50e9
+    shutil.rmtree(base / "mlx5_0")
+    netdevs(tmp_path, eth0="100000")
+    plant(tmp_path, {"mlx5_0" if replaced else "rocep1s0": files}, driver="")
+    assert [port.rate for port in source.read().ports] == [12.5e9]
+
+
 def test_netdev_of_a_two_port_device_by_dev_port(tmp_path: Path) -> None:
     files = {**ACTIVE, **{file.replace("ports/1", "ports/2"): text for file, text in ACTIVE.items()}}
     base = plant(tmp_path, {"mlx4_0": files}, "mlx4_core")

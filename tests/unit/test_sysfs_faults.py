@@ -1,6 +1,8 @@
 """What fails beside what works: public bug reports of tools that lost a whole node over one file."""
 
 import errno
+import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -8,9 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from exporter.board import CheckView, Outcome, Snapshot, Timing
+from exporter.checks.infiniband import InfinibandCheck, Settings
+from exporter.exposition import Exposition
+from exporter.hardware.files import Files
+from exporter.hardware.portmap import PortMap
 from exporter.hardware.refusals import RETRY_SECONDS
+from exporter.hardware.sysfs import Selection
 from exporter.model import Port, SourceError, Unavailable
-from tests.trees import ACTIVE, HEALTHY, Clock, Recorder, by_subject, plant, put, reader
+from tests.trees import ACTIVE, COUNTERS, HEALTHY, Clock, Recorder, by_subject, plant, put, reader
 
 LO_SPEED = Path("/sys/class/net/lo/speed")
 PMA = "ports/1/counters/"
@@ -185,3 +193,71 @@ def test_active_alone_is_a_port_without_counters(tmp_path: Path) -> None:
     reading = reader(tmp_path).read()
     assert reading.faults == ()
     assert reading.ports[0].counters == {}
+
+
+def test_a_device_that_goes_takes_no_memory_of_refusals_of_one_whose_name_begins_alike(tmp_path: Path) -> None:
+    base = plant(tmp_path, {"mlx5_1": HEALTHY, "mlx5_10": HEALTHY})
+    files = Recorder(errnos={"mlx5_10/ports/1/counters/link_downed": errno.EINVAL})
+    source = reader(tmp_path, files=files)
+    for _ in range(3):
+        source.read()
+    shutil.rmtree(base / "mlx5_1")
+    files.reads.clear()
+    assert source.read().faults == ()
+    assert not [path for path in files.reads if path.endswith("mlx5_10/ports/1/counters/link_downed")]
+
+
+@pytest.mark.parametrize("file", ["counters/link_downed", "phys_state"])
+def test_only_refusals_in_a_row_are_for_good(tmp_path: Path, file: str) -> None:
+    plant(tmp_path, {"mlx5_0": HEALTHY})
+    files = Recorder()
+    source = reader(tmp_path, files=files)
+    for _ in range(4):
+        files.errnos = {file: errno.EINVAL}
+        assert [len(source.read().faults) for _ in range(2)] == [1, 1]
+        files.errnos = {}
+        assert source.read().faults == ()
+    assert complete(source.read().ports[0])
+
+
+def test_a_folder_that_answers_again_is_not_left_out_at_its_next_refusals(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_0": HEALTHY})
+    files = Recorder()
+    source = reader(tmp_path, files=files)
+    for _ in range(4):
+        files.errnos = dict.fromkeys((f"counters/{name.rpartition('/')[2]}" for name in COUNTERS), errno.EINVAL)
+        assert [len(source.read().faults) for _ in range(2)] == [3, 3]
+        files.errnos = {}
+        assert complete(source.read().ports[0])
+
+
+BAD = os.fsdecode(b"\xff\xe9")
+"""A name that is no UTF-8, as Python has it of a directory's listing."""
+
+
+def test_names_that_are_not_utf8_become_labels_like_any_text(tmp_path: Path) -> None:
+    files = {**HEALTHY, f"ports/1/counters/odd{BAD}": "7", f"ports/1/counters/{BAD}port_rcv_data": "8"}
+    base = plant(tmp_path, {f"mlx5_{BAD}": files, "mlx5_9": HEALTHY})
+    netdev = f"eth{BAD}"
+    put(base / f"mlx5_{BAD}/device/net" / netdev / "dev_port", "0")
+    put(tmp_path / "class/net" / netdev / "bonding/mode", "x")
+    put(tmp_path / "class/net" / netdev / f"lower_{netdev}/speed", "x")
+    source = reader(tmp_path, Selection(vendor_counters=["*"]), Recorder(errnos={f"odd{BAD}": errno.EIO}))
+    found = by_subject(source.read().ports)["mlx5_\ufffd\ufffd/1"]
+    assert (found.netdev, found.slaves) == ("eth\ufffd\ufffd", ("eth\ufffd\ufffd",))
+    assert [(vendor.file, vendor.value) for vendor in found.vendor] == [("\ufffd\ufffdport_rcv_data", 8)]
+    report = InfinibandCheck(source, Settings(), {}, lambda _memory: None).run(0.0)
+    outcome = Outcome("infiniband", "ok", report, 0.0, 0.0, 0.0)
+    view = CheckView("infiniband", Timing(5, 5), outcome, outcome)
+    snapshot = Snapshot(0.0, 0.0, (view,), {}, reload_successful=True)
+    text = Exposition("n", "", process=False).render(snapshot).decode()
+    assert 'eastwest_port_up{device="mlx5_\ufffd\ufffd",port="1",' in text
+    assert 'netdev="eth\ufffd\ufffd"' in text
+
+
+@pytest.mark.parametrize("entry", ["\u0661", "\u00b2", "01", "-1", "+1", "1_0", "all", "", "9" * 20])
+def test_a_folder_that_is_no_number_is_no_port(tmp_path: Path, entry: str) -> None:
+    base = plant(tmp_path, {"mlx5_0": HEALTHY})
+    (base / "mlx5_0/ports" / entry).mkdir(exist_ok=True)
+    assert [port.number for port in reader(tmp_path).read().ports] == [1]
+    assert [port.number for port in PortMap(tmp_path, Selection(), Files(), Clock()).ports()] == [1]

@@ -39,6 +39,8 @@ def basic(name: str, password: str) -> str:
         ("tls_server_config: {cert_file: a, key_file: b, client_ca_file: c}", "belong together"),
         ("tls_server_config: {cert_file: a, key_file: b, min_version: TLS10}", "min_version"),
         ("tls_server_config: {cert_file: a, key_file: b, insecure: true}", "insecure: no such key"),
+        (r'tls_server_config: {cert_file: "a\0secret", key_file: b}', "cert_file: a path is needed"),
+        ("basic_auth_users: {prom: !!bool secret}", "1:26: this is no bool"),
         ("basic_auth_users: {prom: secret}", "basic_auth_users.prom: a bcrypt hash is needed"),
         ("basic_auth_users: [prom]", "basic_auth_users: a mapping of keys is needed"),
         ("http_server_config: {http2: true}", "http_server_config: no such key"),

@@ -1,0 +1,94 @@
+"""What operators know of already: a file in the state folder, written by `eastwest ack`, read by the daemon.
+
+A file of its own, as release.json, since the daemon owns the state file and a command can't write that.
+"""
+
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from exporter.health import Ack
+from exporter.model import UserError
+
+FILE = "acks.json"
+MOST = 256
+LONGEST_TEXT = 500
+log = logging.getLogger(__name__)
+
+
+class Acks:
+    """The daemon's side: reads the file again when it has changed. `folder` None: there are none."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = None if folder is None else folder / FILE
+        self._seen: tuple[int, int, int] | None = None
+        self._acks: tuple[Ack, ...] = ()
+
+    def current(self) -> tuple[Ack, ...]:
+        """What is acknowledged, expired ones included."""
+        if self._path is None:
+            return ()
+        try:
+            status = self._path.stat()
+        except OSError:
+            self._seen, self._acks = None, ()
+            return ()
+        version = status.st_mtime_ns, status.st_size, status.st_ino
+        if version != self._seen:
+            self._seen = version
+            try:
+                self._acks = tuple(read(self._path))
+            except (OSError, ValueError) as error:
+                log.warning("%s: %s; nothing is acknowledged", self._path, error)
+                self._acks = ()
+        return self._acks
+
+
+def read(path: Path) -> Sequence[Ack]:
+    """The file's content; empty where there is none. Raises OSError, and ValueError where it makes no sense."""
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return ()
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    try:
+        return [Ack(str(one["subject"]), str(one["reason"]), float(one["until"])) for one in content["acks"]]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a list of acknowledgements ({error})") from error
+
+
+def acknowledge(folder: Path, subject: str, reason: str, seconds: float) -> Ack:
+    """The command's side: add or renew one; 0 seconds take it back. Raises UserError."""
+    if not subject or len(subject) > LONGEST_TEXT or not subject.isprintable():
+        raise UserError("SUBJECT: a subject of a finding is needed, such as mlx5_1/1, gpu0 or node")
+    if len(reason) > LONGEST_TEXT or not (reason.isprintable() or not reason):
+        raise UserError(f"--reason: at most {LONGEST_TEXT} characters of plain text")
+    path, now = folder / FILE, time.time()
+    ack = Ack(subject, reason, now + seconds)
+    try:
+        kept = [one for one in read(path) if one.until > now and one.subject != subject]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: {error}") from error
+    if seconds:
+        kept.append(ack)
+    if len(kept) > MOST:
+        raise UserError(f"{path}: {MOST} subjects are acknowledged already")
+    try:
+        _write(path, kept)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; is the daemon's state folder elsewhere (--config)?") from error
+    return ack
+
+
+def _write(path: Path, acks: Iterable[Ack]) -> None:
+    content = {"acks": [{"subject": one.subject, "reason": one.reason, "until": one.until} for one in acks]}
+    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(content, file)
+        os.fchmod(file.fileno(), 0o644)  # a daemon of another user reads it
+    Path(beside).replace(path)
