@@ -6,6 +6,7 @@ from typing import Protocol
 
 from exporter.model import BurstReading, CpuTimes, Device, PortDetails, Ports
 from exporter.model_gpu import Gpus
+from exporter.model_verbs import VerbsReading
 
 
 class PortSource(Protocol):
@@ -60,6 +61,13 @@ class GpuSource(Protocol):
         """The number of each GPU that was read, by PCI address. Touches no hardware."""
 
 
+class VerbsSource(Protocol):
+    """RDMA as programs see it, by libibverbs."""
+
+    def read(self) -> VerbsReading:
+        """Every device, now. Raises Unavailable where there is none, or no pyverbs; SourceError where it hangs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """All sources of one node, real or simulated."""
@@ -69,3 +77,4 @@ class Hardware:
     detail: PortDetailSource
     burst: BurstSource
     gpus: GpuSource
+    verbs: VerbsSource

@@ -13,6 +13,8 @@ NEEDED = ("ib_write_bw", "rdma", "ethtool", "curl", "ss")
 CONFIG = """
 checks: {infiniband: {interval: 1s}, roce: {interval: 5s}}
 paths: {state: /run/eastwest}
+nics: [{match: rxe8, role: storage}]
+expect: {storage: {rate: 100Gbit/s}}
 """
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from tests.vm.guest import Daemon
 
 EXPECTED: Mapping[str, tuple[str, str] | None] = {
-    "netdev down": None,
-    "speed lowered": None,
-    "device removed": None,
+    "netdev down": ("rxe0/1", "port_down"),
+    "speed lowered": ("rxe8/1", "rate_low"),
+    "device removed": ("rxe1/1", "port_missing"),
 }
 
 
