@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test install dev check fmt golden docs e2e bench lock clean dist vm-test
+.PHONY: help demo test install dev check fmt golden docs e2e bench lock clean dist vm-test image image-test
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,6 +55,13 @@ e2e: dev ## the real process beside a real Prometheus, promtool, node_exporter
 vm-test: dev dist ## on real RDMA devices and under a real systemd, in a virtual machine (minutes)
 	tests/vm/build.sh
 	$(BIN)/pytest -q -m vm tests/vm
+
+image: ## the container image, by docker, buildah or podman (BASE=mmdebstrap: without a registry)
+	deploy/container/build.sh localhost/eastwest:latest
+
+image-test: dev ## build the image and run it confined, by podman
+	deploy/container/build.sh localhost/eastwest:test
+	$(BIN)/pytest -q -m image tests/image
 
 bench: dev ## poll and render beside node_exporter, on the same tree
 	$(BIN)/python -m bench.poll_render

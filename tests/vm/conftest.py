@@ -11,7 +11,11 @@ from tests.vm.machine import ROOT, Machine, missing
 
 NEEDED = ("ib_write_bw", "rdma", "ethtool", "curl", "ss")
 CONFIG = """
-checks: {infiniband: {interval: 1s}, roce: {interval: 5s}}
+checks:
+  infiniband: {interval: 1s, timeout: 20s}   # an emulated processor beside busy neighbours
+  roce: {interval: 5s, timeout: 20s}
+  host: {timeout: 20s}
+  verbs: {timeout: 60s}
 paths: {state: /run/eastwest}
 nics: [{match: rxe8, role: storage}]
 expect: {storage: {rate: 100Gbit/s}}

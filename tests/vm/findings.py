@@ -15,7 +15,7 @@ def found(daemon: Daemon, fault: str) -> None:
     """The finding is there, or comes within the time a fold needs."""
     if (expected := EXPECTED[fault]) is not None:
         subject, reason = expected
-        daemon.until(lambda scrape: scrape.value("finding", subject=subject, reason=reason) == 1, seconds=60)
+        daemon.until(lambda scrape: scrape.value("finding", subject=subject, reason=reason) == 1, seconds=150)
 
 
 def cleared(daemon: Daemon, fault: str) -> None:
