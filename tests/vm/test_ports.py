@@ -112,3 +112,20 @@ def test_nothing_was_unreadable_and_nothing_broke(daemon: Daemon) -> None:
     log = daemon.guest.sh("cat /run/eastwest.log").out.splitlines()
     said = [line for line in log if not line.startswith(("INFO", "WARNING finding"))]
     assert said == ["WARNING device=rxe1: gone"]
+
+
+def test_names_that_the_kernel_allows_and_nobody_expects(rdma: Machine, daemon: Daemon) -> None:
+    rdma.sh(
+        r"""ip link add 'w"<b>\' type veth peer name 'w{{7}}' && ip link set 'w"<b>\' up && ip link set 'w{{7}}' up"""
+    )
+    rdma.sh(r"""rdma link add 'rx"<i>\' type rxe netdev 'w"<b>\'""")
+    rdma.sh(r"""echo '"><script>' > '/sys/class/infiniband/rx"<i>\/node_desc'""")
+    try:
+        scrape = daemon.until(lambda page: page.value("port_up", device='rx"<i>\\') is not None)
+        assert scrape.value("port_info", device='rx"<i>\\', netdev='w"<b>\\') == 1
+        page = daemon.get("/")
+        assert "rx&#34;&lt;i&gt;\\" in page
+        assert "<i>" not in page
+        assert "<script>" not in page
+    finally:
+        rdma.sh(r"""rdma link delete 'rx"<i>\'; ip link delete 'w"<b>\'""")
