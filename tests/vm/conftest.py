@@ -12,9 +12,11 @@ from tests.vm.machine import ROOT, Machine, missing
 NEEDED = ("ib_write_bw", "rdma", "ethtool", "curl", "ss")
 CONFIG = """
 checks:
-  infiniband: {interval: 1s, timeout: 20s}   # an emulated processor beside busy neighbours
-  roce: {interval: 5s, timeout: 20s}
-  host: {timeout: 20s}
+  infiniband: {interval: 1s, timeout: 60s}
+  roce: {interval: 5s, timeout: 60s}
+  host: {timeout: 60s}
+  gpu: {timeout: 60s}
+  nvlink: {timeout: 60s}
   verbs: {timeout: 60s}
 paths: {state: /run/eastwest}
 nics: [{match: rxe8, role: storage}]
@@ -59,6 +61,6 @@ def service(archive: Path) -> Iterator[Machine]:
         soft_roce(guest)
         guest.sh(f"cp {archive} /root/")
         folder = archive.name.removesuffix(".tar.gz")
-        guest.sh(f"tar xzf {archive.name}", seconds=120)
-        guest.sh(f"./{folder}/install.sh", seconds=200)
+        guest.sh(f"tar xzf {archive.name}", seconds=300)
+        guest.sh(f"./{folder}/install.sh", seconds=400)
         yield guest

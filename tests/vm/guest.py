@@ -27,7 +27,10 @@ rdma link add rxe1 type rxe netdev v1
 """
 """Two devices whose packets cross a veth pair, all in the first network namespace: rxe knows no other."""
 EASTWEST = f"{ROOT}/.venv/bin/eastwest"
+ONCE = f"{EASTWEST} metrics --config /run/once.yml"
 BW_PORT = 18515
+PATIENT = ", ".join(f"{check}: {{timeout: 60s}}" for check in ("gpu", "host", "infiniband", "nvlink", "roce", "verbs"))
+"""Deadlines for an emulated processor beside busy neighbours."""
 _ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+[\d.]+\s+[\d.]+", re.MULTILINE)
 _MTU = re.compile(r"Mtu\s*:\s*(\d+)\[B\]")
 Labels = tuple[tuple[str, str], ...]
@@ -44,6 +47,7 @@ class Moved:
 def soft_roce(guest: Machine) -> None:
     """rxe0 and rxe1, connected."""
     guest.sh(PAIR)
+    guest.sh(f"echo 'checks: {{{PATIENT}}}' > /run/once.yml")
 
 
 def write_bandwidth(guest: Machine, size: int, count: int) -> Moved:
@@ -101,7 +105,7 @@ class Daemon:
         """/metrics, now."""
         return Scrape(self.get("/metrics"))
 
-    def until(self, what: Callable[[Scrape], bool], seconds: float = 30) -> Scrape:
+    def until(self, what: Callable[[Scrape], bool], seconds: float = 60) -> Scrape:
         """The first scrape for which `what` holds; fails after `seconds`."""
         end = time.monotonic() + seconds
         while not what(scrape := self.scrape()):
@@ -118,7 +122,7 @@ def serving(guest: Machine, config: str) -> Iterator[Daemon]:
     try:
         daemon = Daemon(guest)
         ready = f"curl -sf -m 5 http://127.0.0.1:{daemon.port}/readyz"
-        guest.sh(f"until {ready}; do kill -0 $(cat /run/eastwest.pid) || exit 1; sleep 0.5; done", seconds=100)
+        guest.sh(f"until {ready}; do kill -0 $(cat /run/eastwest.pid) || exit 1; sleep 0.5; done", seconds=300)
         yield daemon
     except (AssertionError, GuestError) as error:
         error.add_note(guest.sh("cat /run/eastwest.log", check=False).out)

@@ -86,7 +86,7 @@ class _Channel:
 class Machine:
     """Booted on entry, ended on exit. `nics` are virtio NICs on one hub; `systemd` makes that process 1."""
 
-    def __init__(self, nics: int = 0, systemd: bool = False, memory_mib: int = 1024, boot_seconds: float = 120) -> None:
+    def __init__(self, nics: int = 0, systemd: bool = False, memory_mib: int = 1024, boot_seconds: float = 300) -> None:
         self._boot_seconds = boot_seconds
         self._stack = ExitStack()
         self._folder = Path(tempfile.mkdtemp(prefix="eastwest-vm-"))
