@@ -25,6 +25,7 @@ from exporter.hardware.detail import Details
 from exporter.hardware.ethtool import KernelEthtool
 from exporter.hardware.files import Files, raise_descriptor_limit
 from exporter.hardware.host import PsutilHost, boot_id
+from exporter.hardware.kernel_log import KernelLog
 from exporter.hardware.nvml_client import Means, NvmlGpus
 from exporter.hardware.nvml_presence import in_container, library_is_there
 from exporter.hardware.sampler import Bursts
@@ -109,6 +110,7 @@ class Machine:
             Bursts(paths.sysfs, chosen, Files(), config.checks.burst.sample_interval),
             self._open_gpus(config),
             Verbs(paths.sysfs, chosen, MARGIN * config.checks.verbs.deadline),
+            KernelLog(),
         )
 
     def renew(self) -> None:

@@ -88,8 +88,7 @@ def shown(
     standing: Iterable[Standing], to_wall: float, acks: Sequence[Ack] = (), cap: Severity | None = None
 ) -> tuple[Shown, ...]:
     """What is raised and not silenced by its cause, worst first. `to_wall` + monotonic is Unix time."""
-    raised = [known for known in standing if known.raised]
-    causes = _unsilenced(raised)
+    causes = [known for known in _unsilenced(list(standing)) if known.raised]
     found = [
         Shown(replace(known.finding, severity=_capped(known.finding.severity, cap)), known.since + to_wall)
         for known in causes
@@ -104,22 +103,23 @@ def status(findings: Iterable[Shown], all_ran: bool) -> str:
     return _STATUS[worst if all_ran else max(worst, _RANK[Severity.UNKNOWN])]
 
 
-def _unsilenced(raised: Sequence[Standing]) -> list[Standing]:
-    gone = {_device(known.finding.subject) for known in raised if known.finding.reason in GONE}
+def _unsilenced(watched: Sequence[Standing]) -> list[Standing]:
+    """Those that are no other's consequence; a cause that waits for its delay keeps its consequences waiting too."""
+    gone = {_device(known.finding.subject) for known in watched if known.finding.reason in GONE}
     together = {
         _device(str(subject))
-        for known in raised
+        for known in watched
         if known.finding.reason in GONE_TOGETHER
         for subject in _listed(known.finding.evidence.get("ports"))
     }
     consequences = {
         (_device(known.finding.subject), reason)
-        for known in raised
+        for known in watched
         for reason in SILENCES.get(known.finding.reason, ())
     }
     return [
         known
-        for known in raised
+        for known in watched
         if not (
             (known.finding.reason not in GONE and _device(known.finding.subject) in gone)
             or _device(known.finding.subject) in together

@@ -54,32 +54,50 @@ def delta(before: int | None, after: int | None, modulus: int | None = None) -> 
 
 @dataclass(slots=True)
 class _Track:
-    """One counter: its last raw value, how far it moved in all, and that at some moments, oldest first."""
+    """One counter: its last raw value, how far it moved in all, and that at some moments, oldest first.
+
+    Between two moments it may have moved at any time; after the last one it stood still.
+    """
 
     last: float | None = None
     total: float = 0
     times: list[float] = field(default_factory=list)
     totals: list[float] = field(default_factory=list)
 
-    def note(self, now: float, value: float, modulus: int | None, kept: float) -> None:
-        if self.last is not None and value != self.last:
+    def note(self, now: float, before: float, value: float, modulus: int | None, kept: float) -> None:
+        """A value that differs from the last, or the first one; `before` is when the subject was read before."""
+        times, totals = self.times, self.totals
+        if self.last is not None:
             self.total += value - self.last if value > self.last else _moved_down(self.last, value, modulus)
         self.last = value
-        times, totals = self.times, self.totals
-        standing = len(times) > 1 and totals[-1] == totals[-2] == self.total
-        if standing or (len(times) > 1 and now - times[-2] < STEP):
+        if times and before > times[-1]:
+            times.append(before)
+            totals.append(totals[-1])
+        if len(times) > 1 and now - times[-2] < STEP:
             times[-1], totals[-1] = now, self.total
         else:
             times.append(now)
             totals.append(self.total)
-            if len(times) > 2 and times[1] <= now - kept:
-                drop = bisect_right(times, now - kept) - 1
-                del times[:drop], totals[:drop]
+        if len(times) > 2 and times[1] <= now - kept:
+            drop = bisect_right(times, now - kept) - 1
+            del times[:drop], totals[:drop]
 
-    def at(self, moment: float) -> tuple[float, float]:
-        """The last point at or before `moment`, else the first: its time and total."""
+    def at(self, moment: float, until: float) -> tuple[float, float]:
+        """The last point at or before `moment`, else the first: its time and total. It stood until `until`."""
         index = max(0, bisect_right(self.times, moment) - 1)
+        if index == len(self.times) - 1:
+            return max(self.times[index], min(moment, until)), self.totals[index]
         return self.times[index], self.totals[index]
+
+
+@dataclass(slots=True)
+class _Subject:
+    """The counters of a subject, its last reading, when that was, and when anything moved last."""
+
+    tracks: dict[str, _Track] = field(default_factory=dict)
+    values: Mapping[str, float] | None = None
+    until: float = float("-inf")
+    moved: float = float("-inf")
 
 
 def _moved_down(before: float, after: float, modulus: int | None) -> float:
@@ -95,20 +113,36 @@ class History:
 
     def __init__(self, short: Iterable[str] = ()) -> None:
         self._short = frozenset(short)
-        self._tracks: dict[str, dict[str, _Track]] = {}
+        self._subjects: dict[str, _Subject] = {}
 
     def note(self, now: float, subject: str, values: Mapping[str, float], moduli: Mapping[str, int]) -> None:
-        """Take in a reading. A counter that is not in it stays as it was."""
-        tracks = self._tracks.setdefault(subject, {})
+        """Take in a reading. A counter that is not in it stays as it was.
+
+        Most readings of most counters say what the last one said: those cost a comparison.
+        """
+        known = self._subjects.get(subject)
+        if known is None:
+            known = self._subjects[subject] = _Subject()
+        before, known.until = known.until, now
+        if known.values == values:
+            return
+        known.values = values
         for name, value in values.items():
-            track = tracks.get(name)
+            track = known.tracks.get(name)
             if track is None:
-                track = tracks[name] = _Track()
-            track.note(now, value, moduli.get(name), KEPT_SHORT if name in self._short else KEPT)
+                track = known.tracks[name] = _Track()
+            elif track.last == value:
+                continue
+            else:
+                known.moved = now
+            track.note(now, before, value, moduli.get(name), KEPT_SHORT if name in self._short else KEPT)
 
     def moving(self, subject: str) -> list[str]:
         """The counters of a subject that moved at all in what is kept."""
-        return [name for name, track in self._tracks.get(subject, {}).items() if track.totals[0] != track.total]
+        known = self._subjects.get(subject)
+        if known is None or known.moved < known.until - KEPT - STEP:
+            return []
+        return [name for name, track in known.tracks.items() if track.totals[0] != track.total]
 
     def moved(self, now: float, subject: str, name: str, window: float) -> Moved | None:
         """How far a counter moved in the last `window` seconds; None before its second reading."""
@@ -116,61 +150,71 @@ class History:
 
     def between(self, subject: str, name: str, begin: float, end: float) -> Moved | None:
         """How far a counter moved from `begin` to `end`; None where no two readings say."""
-        track = self._tracks.get(subject, {}).get(name)
-        if track is None or len(track.times) < 2:
+        known = self._subjects.get(subject)
+        track = None if known is None else known.tracks.get(name)
+        if known is None or track is None or not track.times:
             return None
-        (since, before), (until, after) = track.at(begin), track.at(end)
+        (since, before), (until, after) = track.at(begin, known.until), track.at(end, known.until)
         return Moved(after - before, until - since) if until > since else None
 
     def covers(self, subject: str, name: str, since: float) -> bool:
         """Whether a counter has been read from `since` on."""
-        track = self._tracks.get(subject, {}).get(name)
+        track = self._track(subject, name)
         return track is not None and bool(track.times) and track.times[0] <= since
 
     def knows(self, subject: str, name: str) -> bool:
         """Whether a counter was ever read."""
-        return name in self._tracks.get(subject, {})
+        return self._track(subject, name) is not None
 
     def last(self, subject: str, name: str) -> float | None:
         """The last raw value."""
-        track = self._tracks.get(subject, {}).get(name)
+        track = self._track(subject, name)
         return None if track is None else track.last
 
     def keep_only(self, subjects: Iterable[str]) -> None:
         """Forget everything else."""
         kept = set(subjects)
-        self._tracks = {subject: tracks for subject, tracks in self._tracks.items() if subject in kept}
+        if not self._subjects.keys() <= kept:
+            self._subjects = {subject: known for subject, known in self._subjects.items() if subject in kept}
+
+    def _track(self, subject: str, name: str) -> _Track | None:
+        known = self._subjects.get(subject)
+        return None if known is None else known.tracks.get(name)
 
     def __len__(self) -> int:
-        return len(self._tracks)
+        return len(self._subjects)
 
     def dump(self, to_wall: float) -> dict[str, Any]:
         """All of it, fit for JSON, times in Unix seconds (`to_wall` + monotonic)."""
         return {
             subject: {
-                name: [
-                    track.last,
-                    [[round(at + to_wall, 1), total] for at, total in zip(track.times, track.totals, strict=True)],
-                ]
-                for name, track in tracks.items()
+                "until": round(known.until + to_wall, 1),
+                "counters": {
+                    name: [
+                        track.last,
+                        [[round(at + to_wall, 1), total] for at, total in zip(track.times, track.totals, strict=True)],
+                    ]
+                    for name, track in known.tracks.items()
+                },
             }
-            for subject, tracks in self._tracks.items()
+            for subject, known in self._subjects.items()
         }
 
     def load(self, content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool) -> None:
         """Take up what an earlier process dumped; after a reboot counters begin anew. Raises ValueError and kin."""
-        self._tracks = dict(_tracks(content, now, to_wall, same_boot))
+        self._subjects = dict(_subjects(content, now, to_wall, same_boot))
 
 
-def _tracks(
+def _subjects(
     content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool
-) -> Iterator[tuple[str, dict[str, _Track]]]:
-    for subject, counters in content.items():
+) -> Iterator[tuple[str, _Subject]]:
+    for subject, entry in content.items():
         found = {}
-        for name, (last, points) in counters.items():
+        for name, (last, points) in entry["counters"].items():
             ordered = sorted((min(float(at) - to_wall, now), float(total)) for at, total in points)
             if not ordered:
                 continue
             raw = None if last is None or not same_boot else float(last)
             found[str(name)] = _Track(raw, ordered[-1][1], [at for at, _ in ordered], [total for _, total in ordered])
-        yield str(subject), found
+        until = min(now, float(entry["until"]) - to_wall)
+        yield str(subject), _Subject(found, None, until, until)

@@ -100,6 +100,21 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class XidLine:
+    """An Xid as the kernel's log told it.
+
+    `at` is seconds since boot (monotonic), `pci_address` without the function (`0000:d8:00`). `fatal` is what the
+    line says of itself, None where it does not; `link` the NVLink, None where it names none.
+    """
+
+    at: float
+    pci_address: str
+    xid: int
+    fatal: bool | None = None
+    link: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Gpus:
     """Every GPU of the node by number, those that are lost included, and what could not be read."""
 

@@ -1,6 +1,7 @@
 """What people read: the page at `/`, and the node as JSON. From a snapshot; escapes everything."""
 
 import json
+import time
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -8,6 +9,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from exporter import __version__
 from exporter.board import Snapshot
 from exporter.checks.base import LinkRow
+from exporter.health import Shown
+from exporter.judge.base import duration
+from exporter.reasons import REASONS
 from exporter.verdict import check_state
 
 UNKNOWN = "–"
@@ -64,14 +68,47 @@ class Page:
             for view in snapshot.checks
         ]
         links = _links(snapshot)
+        findings = [_finding(one, snapshot.wall) for one in snapshot.findings]
         return self._template.render(
             node=self._node,
             version=__version__,
+            status=snapshot.status,
+            findings=findings,
             links=links,
             slow=slow,
             checks=checks,
             errors=sorted(snapshot.source_errors.items()),
         ).encode()
+
+
+def _finding(one: Shown, now: float) -> dict[str, Any]:
+    """A finding, in the words of the page."""
+    finding, ack = one.finding, one.ack
+    until = "" if ack is None else _moment(ack.until) + (f": {ack.reason}" if ack.reason else "")
+    evidence = [(key, _value(value)) for key, value in finding.evidence.items() if key != "rail" and value is not None]
+    return {
+        "severity": finding.severity.value,
+        "subject": finding.subject,
+        "rail": finding.evidence.get("rail"),
+        "message": finding.message,
+        "next": REASONS[finding.reason].action,
+        "acknowledged": until,
+        "check": finding.check,
+        "reason": finding.reason,
+        "evidence": evidence,
+        "since": _moment(one.since),
+        "age": duration(max(0.0, now - one.since)),
+    }
+
+
+def _moment(wall: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(str(part) for part in value)
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
 def node_json(snapshot: Snapshot, node: str, labels: dict[str, str]) -> bytes:

@@ -7,30 +7,18 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter import __version__, reference
-from exporter.build import polled_once
+from exporter import reference
 from exporter.catalogue import MODULES, declared, markdown, reasons
-from exporter.config import Config
-from exporter.exposition import Exposition
 from exporter.hardware.scenarios import SCENARIOS
+from tests.replays import Replays, replay
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
-QUICK = Config.model_validate({"checks": {"infiniband": {"timeout": "200ms"}, "host": {"timeout": "200ms"}}})
-"""The `hang` scenario is waited for until its deadline."""
-
-
-def rendered(scenario: str, openmetrics: bool = False) -> str:
-    """What `eastwest metrics --simulate` prints, with a version that does not change at a release."""
-    exposition = Exposition("simulated", "", process=False)
-    config = QUICK if scenario == "hang" else Config()
-    text = exposition.render(polled_once(config, scenario).board.snapshot(), openmetrics).decode()
-    return text.replace(f'version="{__version__}"', 'version="VERSION"')
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_metrics_match_golden(scenario: str) -> None:
-    got = rendered(scenario)
+def test_metrics_match_golden(scenario: str, replays: Replays) -> None:
+    got = replays[scenario].text
     golden = GOLDEN / f"{scenario}.prom"
     if os.environ.get("UPDATE_GOLDEN"):
         golden.write_text(got)
@@ -49,7 +37,7 @@ def test_every_golden_file_has_its_scenario() -> None:
 
 
 @pytest.mark.parametrize("scenario", ["healthy", "einval", "efa", "bare"])
-def test_both_formats_say_the_same(scenario: str) -> None:
+def test_both_formats_say_the_same(scenario: str, replays: Replays) -> None:
     def series(families: object) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         assert hasattr(families, "__iter__")
         return {
@@ -58,14 +46,14 @@ def test_both_formats_say_the_same(scenario: str) -> None:
             for sample in family.samples
         }
 
-    text = series(parse_text(rendered(scenario)))
-    openmetrics = series(parse_openmetrics(rendered(scenario, openmetrics=True)))  # type: ignore[no-untyped-call]  # untyped there
+    text = series(parse_text(replays[scenario].text))
+    openmetrics = series(parse_openmetrics(replays[scenario].openmetrics))  # type: ignore[no-untyped-call]  # untyped there
     assert text == openmetrics
     assert text
 
 
-def test_the_same_scenario_gives_the_same_text_every_time() -> None:
-    assert rendered("flapping") == rendered("flapping")
+def test_the_same_scenario_gives_the_same_text_every_time(replays: Replays) -> None:
+    assert replay("flapping") == replays["flapping"]
 
 
 def test_catalogue_is_what_the_docs_hold() -> None:

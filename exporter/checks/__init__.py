@@ -33,7 +33,7 @@ class Parts:
 
 CHECKS: Mapping[str, Callable[[Parts], Check]] = {
     "burst": lambda parts: BurstCheck(parts.hardware.burst, parts.ports.rules, parts.recall),
-    "gpu": lambda parts: GpuCheck(parts.hardware.gpus, parts.keeper, parts.wanted_gpus),
+    "gpu": lambda parts: GpuCheck(parts.hardware.gpus, parts.keeper, parts.wanted_gpus, parts.hardware.xids),
     "host": lambda parts: HostCheck(parts.hardware.host),
     "infiniband": lambda parts: InfinibandCheck(
         parts.hardware.ports,

@@ -5,14 +5,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from exporter.checks.base import Keeper, Report
-from exporter.hardware.base import GpuSource
+from exporter.hardware.base import GpuSource, NoXids, XidSource
 from exporter.history import History
-from exporter.judge.gpus import counted, judge_gpus
+from exporter.judge.gpus import HOUR, counted, judge_gpus
 from exporter.life import Life, dump, live, load
 from exporter.metrics import Sample, counter, gauge, info
-from exporter.model_gpu import Gpu, Gpus
+from exporter.model_gpu import Gpu, Gpus, XidLine
 
 NAME = "gpu"
+MOST_LINES = 1000
 
 
 class GpuLabels(NamedTuple):
@@ -116,12 +117,23 @@ XIDS = counter(
 
 
 class GpuCheck:
-    """Reads the GPUs and judges them. `wanted` is how many the node should have, None where nobody said."""
+    """Reads the GPUs and judges them. `wanted` is how many the node should have, None where nobody said.
 
-    def __init__(self, source: GpuSource, keeper: Keeper | None = None, wanted: int | None = None) -> None:
+    `xids` is the kernel's log, which knows more of an Xid than NVML's events do.
+    """
+
+    def __init__(
+        self,
+        source: GpuSource,
+        keeper: Keeper | None = None,
+        wanted: int | None = None,
+        xids: XidSource | None = None,
+    ) -> None:
         self._source = source
         self._keeper = keeper
         self._wanted = wanted
+        self._xids = xids or NoXids()
+        self._lines: tuple[XidLine, ...] = ()
         self._history = History()
         self._lives: dict[str, Life] = {}
         if keeper is not None:
@@ -133,8 +145,9 @@ class GpuCheck:
         before = dict(self._lives)
         for gpu in reading.gpus:
             self._note(gpu, now)
-        self._miss(reading, now)
-        findings = tuple(judge_gpus(reading.gpus, self._history, now, self._lives, self._wanted))
+        self._miss(reading, now, len(before))
+        self._lines = tuple(line for line in (*self._lines, *self._xids.read()) if line.at > now - HOUR)[-MOST_LINES:]
+        findings = tuple(judge_gpus(reading.gpus, self._history, now, self._lives, self._wanted, self._lines))
         if self._keeper is not None:
             changed = any(before.get(uuid) is not life for uuid, life in self._lives.items())
             self._keeper.keep(NAME, self._dump, urgent=changed)
@@ -158,13 +171,13 @@ class GpuCheck:
             life = replace(life, subject=gpu.subject)
         self._lives[gpu.uuid] = live(life, now, gpu.up, None)
 
-    def _miss(self, reading: Gpus, now: float) -> None:
-        """GPUs that are listed no more; one that was exchanged for another is forgotten."""
+    def _miss(self, reading: Gpus, now: float, known: int) -> None:
+        """GPUs that are listed no more, of `known` before; one that was exchanged for another is forgotten."""
         present = {gpu.uuid for gpu in reading.gpus}
         absent = [uuid for uuid in self._lives if uuid not in present]
         for uuid in absent:
             self._lives[uuid] = live(self._lives[uuid], now, None, None)
-        if absent and len(present) >= len(self._lives):
+        if absent and len(present) >= known:
             for uuid in absent:
                 del self._lives[uuid]
 

@@ -1,11 +1,11 @@
 """What the checks may ask of the hardware: the seam. Its words are the hardware's, never the product's."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from exporter.model import BurstReading, CpuTimes, Device, PortDetails, Ports
-from exporter.model_gpu import Gpus
+from exporter.model_gpu import Gpus, XidLine
 from exporter.model_verbs import VerbsReading
 
 
@@ -68,6 +68,21 @@ class VerbsSource(Protocol):
         """Every device, now. Raises Unavailable where there is none, or no pyverbs; SourceError where it hangs."""
 
 
+class XidSource(Protocol):
+    """The kernel's log."""
+
+    def read(self) -> tuple[XidLine, ...]:
+        """The Xid errors that came since it was last asked, the first time since boot; empty where it can't be read."""
+
+
+class NoXids:
+    """A log that says nothing."""
+
+    def read(self) -> tuple[XidLine, ...]:
+        """See XidSource."""
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """All sources of one node, real or simulated."""
@@ -78,3 +93,4 @@ class Hardware:
     burst: BurstSource
     gpus: GpuSource
     verbs: VerbsSource
+    xids: XidSource = field(default_factory=NoXids)

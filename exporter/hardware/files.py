@@ -67,6 +67,11 @@ class Files:
         for path in [held for held in self._held if held.startswith(prefix + "/")]:
             self._drop(path)
 
+    def release(self, path: str) -> None:
+        """Close what is held of one file."""
+        if path in self._held:
+            self._drop(path)
+
     def close(self) -> None:
         """Close everything."""
         _close_all(self._held)

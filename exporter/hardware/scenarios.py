@@ -7,41 +7,16 @@ Values are synthetic, of the kind that real nodes show. Time `t` is in seconds; 
 import errno
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from exporter.hardware import gpu_scenarios
 from exporter.hardware.gpu_scenarios import GpuNode
+from exporter.hardware.scenario_nics import COMPUTE, Nic, dgx, downgraded, efa, held_back, limited, no_pma, roce
 
 END = 900.0
 """Seconds of history that a scenario has before a daemon starts."""
 Value = str | int | Callable[[float], str | int]
 """A file's content: fixed, or a function of time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nic:
-    """One device with one port. `rate` is the text of ports/1/rate, `load` the mean utilisation.
-
-    `pcie` is what the PCIe link can do (speed and lanes) and `pcie_now` what it trained, where that is less;
-    `module` the transceiver's temperature in Celsius.
-    """
-
-    device: str
-    pci: str
-    netdev: str = ""
-    driver: str = "mlx5_core"
-    hca_type: str = "MT4129"
-    board_id: str = "MT_0000000838"
-    firmware: str = "28.41.1000"
-    link_layer: str = "InfiniBand"
-    rate: str = "400 Gb/sec (4X NDR)"
-    speed: int = 400_000
-    load: float = 0.35
-    pma: bool = True
-    numa: int = 0
-    pcie: tuple[str, int] | None = ("32.0 GT/s PCIe", 16)
-    pcie_now: tuple[str, int] | None = None
-    module: float | None = 47.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,95 +52,8 @@ class Scenario:
     gpus: GpuNode = gpu_scenarios.DGX_H100
 
 
-COMPUTE = ("mlx5_0", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_9", "mlx5_10", "mlx5_11")
-"""The compute devices of a DGX H100, in rail order: a rail is not the number in the name."""
-_SLOTS = ("18", "40", "4f", "5e", "9a", "c0", "ce", "dc")
-
-
 def _port(device: str, file: str) -> str:
     return f"{device}/ports/1/{file}"
-
-
-def _dgx() -> tuple[Nic, ...]:
-    compute = tuple(
-        Nic(device, f"0000:{slot}:00.0", f"ibp{int(slot, 16)}s0", numa=int(slot > "80"))
-        for device, slot in zip(COMPUTE, _SLOTS, strict=True)
-    )
-    storage = replace(compute[0], board_id="MT_0000000892", load=0.04, numa=0)
-    return (
-        *compute,
-        replace(storage, device="mlx5_1", pci="0000:29:00.0", netdev="ibp41s0"),
-        replace(storage, device="mlx5_7", pci="0000:aa:00.0", netdev="ibp170s0", numa=1),
-        replace(
-            storage,
-            device="mlx5_2",
-            pci="0000:29:00.1",
-            netdev="enp41s0f1np1",
-            link_layer="Ethernet",
-            rate="100 Gb/sec (4X EDR)",
-            speed=100_000,
-            load=0.01,
-        ),
-    )
-
-
-def _held_back(load: float) -> tuple[Nic, ...]:
-    """In synchronous training every rail moves what the slowest can: a quarter of a rail's rate at its peak."""
-    return tuple(replace(nic, load=min(nic.load, load)) for nic in _dgx())
-
-
-def _roce() -> tuple[Nic, ...]:
-    return tuple(
-        replace(nic, link_layer="Ethernet", netdev=f"gpu{rail}rdma0") if rail < len(COMPUTE) else nic
-        for rail, nic in enumerate(_dgx())
-    )
-
-
-def _efa() -> tuple[Nic, ...]:
-    return tuple(
-        Nic(
-            f"rdmap{bus}s{slot}",
-            f"0000:{bus:02x}:{slot:02x}.0",
-            driver="efa",
-            hca_type="",
-            board_id="",
-            firmware="",
-            link_layer="Unknown",
-            rate="100 Gb/sec (4X EDR)",
-            pma=False,
-            pcie=None,
-            module=None,
-            load=0.5,
-        )
-        for bus in (79, 96, 113, 130)
-        for slot in (27, 28)
-    )
-
-
-def _limited() -> tuple[Nic, ...]:
-    bridges = tuple(
-        Nic(f"mlx5_{12 + index}", f"0000:05:00.{index}", board_id="MT_0000001119", load=0.0) for index in range(4)
-    )
-    return (*_dgx(), *bridges)
-
-
-def _no_pma() -> tuple[Nic, ...]:
-    iwarp = Nic(
-        "i40iw0",
-        "0000:1a:00.0",
-        "eno1",
-        driver="i40iw",
-        hca_type="I40IW",
-        board_id="",
-        firmware="0.2",
-        link_layer="Ethernet",
-        rate="10 Gb/sec (4X SDR)",
-        speed=10_000,
-        load=0.0,
-        pcie=("8.0 GT/s PCIe", 8),
-        module=None,
-    )
-    return (*_dgx(), iwarp)
 
 
 def _linear(base: int, per_second: float) -> Callable[[float], int]:
@@ -185,6 +73,17 @@ def _flapping(device: str) -> Mapping[str, Value]:
         _port(device, "rate"): lambda t: "10 Gb/sec (4X SDR)" if down(t) else "400 Gb/sec (4X NDR)",
         _port(device, "counters/link_downed"): lambda t: int(t // 180),
     }
+
+
+def _down_since(since: float, *devices: str) -> Mapping[str, Value]:
+    """No light any more."""
+    gone: dict[str, Value] = {}
+    for device in devices:
+        gone[_port(device, "state")] = lambda t: "1: DOWN" if t >= since else "4: ACTIVE"
+        gone[_port(device, "phys_state")] = lambda t: "2: Polling" if t >= since else "5: LinkUp"
+        gone[_port(device, "rate")] = lambda t: "10 Gb/sec (4X SDR)" if t >= since else "400 Gb/sec (4X NDR)"
+        gone[_port(device, "counters/link_downed")] = lambda t: int(t >= since)
+    return gone
 
 
 def _saturated() -> Mapping[str, Value]:
@@ -208,11 +107,6 @@ def _congested() -> Mapping[str, Value]:
     return grown
 
 
-def _downgraded(device: str) -> tuple[Nic, ...]:
-    """A PCIe link that trained half its lanes feeds a 400 Gbit/s port with 252 Gbit/s."""
-    return tuple(replace(nic, pcie_now=("32.0 GT/s PCIe", 8)) if nic.device == device else nic for nic in _dgx())
-
-
 def _pausing(device: str) -> Mapping[str, Value]:
     """A NIC that can't hand on what it receives: it pauses the network nine tenths of the time."""
     return {
@@ -232,19 +126,30 @@ def traffic(base: int, per_second: float, phase: float) -> Callable[[float], int
 
 
 SCENARIOS: Mapping[str, Scenario] = {
-    "healthy": Scenario("a DGX-like node of 11 ports with nothing wrong", _dgx()),
+    "healthy": Scenario("a DGX-like node of 11 ports with nothing wrong", dgx()),
     "slow-port": Scenario(
         "a 400 Gbit/s InfiniBand port that trained one lane of four: 100 Gbit/s, and no error counted",
-        _held_back(0.15),
+        held_back(0.15),
         {_port("mlx5_5", "rate"): "100 Gb/sec (1X NDR)"},
         remarkable="mlx5_5/1",
     ),
     "flapping": Scenario(
-        "a port that is down for 20 s of every 3 minutes", _dgx(), _flapping("mlx5_4"), remarkable="mlx5_4/1"
+        "a port that is down for 20 s of every 3 minutes", dgx(), _flapping("mlx5_4"), remarkable="mlx5_4/1"
+    ),
+    "port-down": Scenario(
+        "a port that lost its link five minutes ago",
+        dgx(),
+        _down_since(600, "mlx5_6"),
+        remarkable="mlx5_6/1",
+    ),
+    "leaf-down": Scenario(
+        "eight compute ports that lost their links at once: what they share is down, not eight cables",
+        dgx(),
+        _down_since(600, *COMPUTE),
     ),
     "symbol-errors": Scenario(
         "a port with a bad cable: symbol errors and retrainings, the rate unharmed",
-        _dgx(),
+        dgx(),
         {
             _port("mlx5_9", "counters/symbol_error"): _linear(310, 4.0),
             _port("mlx5_9", "counters/link_error_recovery"): _linear(2, 0.02),
@@ -252,18 +157,16 @@ SCENARIOS: Mapping[str, Scenario] = {
         },
         remarkable="mlx5_9/1",
     ),
-    "saturated": Scenario("counters that stuck at their ceilings long ago; nothing is wrong now", _dgx(), _saturated()),
-    "congested": Scenario(
-        "a RoCE node in an incast: ECN marks and CNPs on every rail, no fault", _roce(), _congested()
-    ),
+    "saturated": Scenario("counters that stuck at their ceilings long ago; nothing is wrong now", dgx(), _saturated()),
+    "congested": Scenario("a RoCE node in an incast: ECN marks and CNPs on every rail, no fault", roce(), _congested()),
     "no-pma": Scenario(
         "an old iWARP device whose counters say `N/A (no PMA)`, beside healthy ports",
-        _no_pma(),
+        no_pma(),
         {_port("i40iw0", "counters/"): "N/A (no PMA)"},
     ),
     "einval": Scenario(
         "a port whose rate and counters can't be read (EINVAL), beside healthy ones",
-        _dgx(),
+        dgx(),
         failures={
             _port("mlx5_6", "rate"): Fail(errno.EINVAL),
             _port("mlx5_6", "counters/"): Fail(errno.EINVAL),
@@ -273,19 +176,19 @@ SCENARIOS: Mapping[str, Scenario] = {
     ),
     "hang": Scenario(
         "a driver that hangs in a read: the port check never comes back",
-        _dgx(),
+        dgx(),
         failures={_port("mlx5_6", "state"): Hang(since=END - 20)},
         remarkable="mlx5_6/1",
     ),
-    "roce": Scenario("a node with eight 400 Gbit/s RoCE ports, nothing wrong", _roce()),
+    "roce": Scenario("a node with eight 400 Gbit/s RoCE ports, nothing wrong", roce()),
     "efa": Scenario(
         "a cloud node with EFA devices: no PMA, bytes in hw_counters, nothing wrong",
-        _efa(),
+        efa(),
         gpus=gpu_scenarios.CLOUD_A100,
     ),
     "limited-pf": Scenario(
         "four ports that belong to the Fabric Manager and refuse every counter, beside healthy ones",
-        _limited(),
+        limited(),
         failures={
             _port(f"mlx5_{n}", f"{group}/"): Fail(errno.EINVAL)
             for n in range(12, 16)
@@ -294,47 +197,47 @@ SCENARIOS: Mapping[str, Scenario] = {
     ),
     "pcie-downgrade": Scenario(
         "a NIC whose PCIe link trained 8 lanes of 16: its port says 400 Gbit/s and can be fed with 252",
-        _downgraded("mlx5_5"),
+        downgraded("mlx5_5"),
         remarkable="mlx5_5/1",
     ),
     "pfc-storm": Scenario(
         "a RoCE NIC that pauses the network nine tenths of the time, since its PCIe is stalled",
-        _roce(),
+        roce(),
         ethtool=_pausing("mlx5_6"),
         remarkable="mlx5_6/1",
     ),
     "nvlink-down": Scenario(
-        "a GPU with two of its 18 NVLinks down", _dgx(), gpus=gpu_scenarios.NVLINK_DOWN, remarkable="gpu2/link07"
+        "a GPU with two of its 18 NVLinks down", dgx(), gpus=gpu_scenarios.NVLINK_DOWN, remarkable="gpu2/link07"
     ),
     "nvlink-errors": Scenario(
-        "an NVLink that replays and has CRC errors", _dgx(), gpus=gpu_scenarios.NVLINK_ERRORS, remarkable="gpu4/link11"
+        "an NVLink that replays and has CRC errors", dgx(), gpus=gpu_scenarios.NVLINK_ERRORS, remarkable="gpu4/link11"
     ),
     "gpu-lost": Scenario(
-        "a GPU that falls off the bus after ten minutes", _dgx(), gpus=gpu_scenarios.GPU_LOST, remarkable="gpu5"
+        "a GPU that falls off the bus after ten minutes", dgx(), gpus=gpu_scenarios.GPU_LOST, remarkable="gpu5"
     ),
     "fabric-unhealthy": Scenario(
         "a GPU with unhealthy NVLink routes, and one that never got into the fabric",
-        _dgx(),
+        dgx(),
         gpus=gpu_scenarios.FABRIC_UNHEALTHY,
         remarkable="gpu1",
     ),
     "throttled": Scenario(
-        "a GPU whose clocks heat holds down half of the time", _dgx(), gpus=gpu_scenarios.THROTTLED, remarkable="gpu3"
+        "a GPU whose clocks heat holds down half of the time", dgx(), gpus=gpu_scenarios.THROTTLED, remarkable="gpu3"
     ),
     "b200": Scenario(
-        "a node of B200s: 18 NVLinks where the library allows 36, nothing wrong", _dgx(), gpus=gpu_scenarios.B200_NODE
+        "a node of B200s: 18 NVLinks where the library allows 36, nothing wrong", dgx(), gpus=gpu_scenarios.B200_NODE
     ),
     "a100-pcie": Scenario(
         "A100 PCIe cards without bridges: every NVLink is inactive, nothing wrong",
-        _dgx(),
+        dgx(),
         gpus=gpu_scenarios.A100_PCIE_NODE,
     ),
     "v100": Scenario(
-        "a node of V100s: NVLinks without byte counters, nothing wrong", _dgx(), gpus=gpu_scenarios.V100_NODE
+        "a node of V100s: NVLinks without byte counters, nothing wrong", dgx(), gpus=gpu_scenarios.V100_NODE
     ),
     "mig": Scenario(
         "two GPUs in MIG mode, of which the driver calls every NVLink down, nothing wrong",
-        _dgx(),
+        dgx(),
         gpus=gpu_scenarios.MIG_NODE,
     ),
     "bare": Scenario("a machine with no such hardware at all", (), gpus=gpu_scenarios.NO_GPUS),

@@ -15,7 +15,8 @@ from typing import BinaryIO
 from exporter.hardware.counters import BITS_32
 from exporter.hardware.files import Files
 from exporter.hardware.parse import BYTES_PER_MEGABIT
-from exporter.hardware.scenarios import END, Fail, Hang, Nic, Scenario, Value, traffic
+from exporter.hardware.scenario_nics import Nic
+from exporter.hardware.scenarios import END, Fail, Hang, Scenario, Value, traffic
 from exporter.hardware.sysfs import Selection, SysfsPorts
 from exporter.model import CpuTimes, Ports
 
@@ -84,9 +85,9 @@ class SimulatedFiles(Files):
 
     def read(self, path: str) -> bytes:
         """As Files.read, unless the scenario has it otherwise."""
-        failure = self._failures.get(path) or next(
-            (self._failures[folder] for folder in self._folders if path.startswith(folder)), None
-        )
+        failure = self._failures.get(path)
+        if failure is None and self._folders and path.startswith(self._folders):
+            failure = next(self._failures[folder] for folder in self._folders if path.startswith(folder))
         if failure is not None and self._elapsed() >= failure.since:
             if isinstance(failure, Hang):
                 Event().wait()

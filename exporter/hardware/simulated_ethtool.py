@@ -15,7 +15,8 @@ from exporter.hardware.ethtool import (
     STATISTICS_SET,
 )
 from exporter.hardware.parse import BYTES_PER_MEGABIT
-from exporter.hardware.scenarios import Nic, Scenario, Value
+from exporter.hardware.scenario_nics import Nic
+from exporter.hardware.scenarios import Scenario, Value
 
 Row = tuple[str, Value]
 LOSSLESS = 3

@@ -210,8 +210,7 @@ class SysfsPorts:
         An open one goes on answering for the netdev that bore the name when it was opened.
         """
         for layout in layouts:
-            if layout.netdev_speed:
-                self._files.forget(layout.netdev_speed.rpartition("/")[0])
+            self._files.release(layout.netdev_speed)
 
     def _port(self, owner: Device, number: int, layout: PortLayout, found: _Round) -> Port:
         subject = f"{owner.name}/{number}"

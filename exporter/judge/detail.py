@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from exporter.history import History
-from exporter.judge.base import duration, found, gbit
+from exporter.judge.base import duration, found, gbit, times
 from exporter.judge.views import PortView
 from exporter.model import Finding, PciePath, PortDetail, Role
 
@@ -84,7 +84,7 @@ def _pauses(port: PortDetail, scene: DetailScene) -> Iterator[Finding]:
     storms = int(dropped.amount) if dropped is not None else 0
     role = _role(port, scene)
     if sent >= STORM or storms:
-        because = f", and gave up {storms} times and dropped what came" if storms else ""
+        because = f", and gave up {times(storms)} and dropped what came" if storms else ""
         yield found(
             "roce",
             "pause_storm",

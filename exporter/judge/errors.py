@@ -1,5 +1,6 @@
 """Judging what ports count as errors. See exporter/reasons/traffic.py for what each finding means."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
@@ -141,19 +142,18 @@ def _frozen(seat: Seat, scene: Scene, direction: str) -> Iterator[Finding]:
 
 
 def _saturated(scene: Scene) -> Iterator[Finding]:
-    leftovers: list[str] = []
+    leftovers: dict[str, list[str]] = defaultdict(list)
     for seat in scene.seats:
         stuck = set(seat.port.saturated)
-        if not stuck:
-            continue
-        alike = scene.alike(seat)
+        alike = scene.alike(seat) if stuck else []
         alone = sorted(
             file
             for file in stuck & TROUBLE_FILES
-            if len(alike) >= _ALONE and not any(file in other.port.saturated for other in alike)
+            if len(alike) >= _ALONE
+            and seat.assignment.role in (Role.COMPUTE, Role.STORAGE)
+            and not any(file in other.port.saturated for other in alike)
         )
-        counts = seat.assignment.role in (Role.COMPUTE, Role.STORAGE)
-        if alone and counts:
+        if alone:
             yield on_port(
                 "counter_saturated",
                 seat,
@@ -161,18 +161,16 @@ def _saturated(scene: Scene) -> Iterator[Finding]:
                 "when is not known",
                 {"counters": tuple(alone), "like_ports": len(alike)},
             )
-        if rest := sorted(stuck - set(alone) if counts else stuck):
-            leftovers.append(f"{seat.subject} {'+'.join(rest)}")
+        for file in stuck - set(alone):
+            leftovers[file].append(seat.subject)
     if leftovers:
+        told = [
+            f"{file} on {ports[0] if len(ports) == 1 else f'{len(ports)} ports'}"
+            for file, ports in sorted(leftovers.items())
+        ]
         yield on_node(
             "counters_saturated",
             Role.COMPUTE,
-            f"error counters of {times_ports(len(leftovers))} stand at their ceiling, where new errors don't show: "
-            f"{listed(leftovers, 3)}",
-            {"counters": tuple(leftovers)},
+            f"counters stand at their ceiling, where nothing new shows: {listed(told)}",
+            {file: tuple(ports) for file, ports in sorted(leftovers.items())},
         )
-
-
-def times_ports(count: int) -> str:
-    """`one port`, `8 ports`."""
-    return "one port" if count == 1 else f"{count} ports"

@@ -1,6 +1,6 @@
 """Judging GPUs and NVLinks. See exporter/reasons/gpus.py for what each finding means."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
@@ -8,7 +8,7 @@ from exporter.history import History
 from exporter.judge.base import duration, listed, times
 from exporter.life import Life
 from exporter.model import Evidence, Finding
-from exporter.model_gpu import FABRIC_COMPLETED, Gpu, NvLink
+from exporter.model_gpu import FABRIC_COMPLETED, Gpu, NvLink, XidLine
 from exporter.reasons import REASONS
 
 WINDOW, PART, PARTS, HOUR = 300.0, 300.0, 3, 3600.0
@@ -36,10 +36,15 @@ def counted(gpu: Gpu) -> Mapping[str, float]:
     return values
 
 
-def judge_gpus(
-    gpus: Sequence[Gpu], history: History, now: float, lives: Mapping[str, Life], wanted: int | None
+def judge_gpus(  # noqa: PLR0913 - one call site; each is a different fact
+    gpus: Sequence[Gpu],
+    history: History,
+    now: float,
+    lives: Mapping[str, Life],
+    wanted: int | None,
+    lines: Sequence[XidLine] = (),
 ) -> Iterator[Finding]:
-    """Every finding about GPUs; `lives` by UUID, `wanted` is `expect.gpus`."""
+    """Every finding about GPUs; `lives` by UUID, `wanted` is `expect.gpus`, `lines` the kernel's log of an hour."""
     lost = [gpu for gpu in gpus if not gpu.up]
     for gpu in lost:
         yield _found("gpu", "gpu_lost", gpu.subject, "does not answer any more: off the bus, or it needs a reset", {})
@@ -62,7 +67,7 @@ def judge_gpus(
         if gpu.up:
             yield from _fabric(gpu, joined)
             yield from _throttle(gpu, history, now)
-            yield from _xids(gpu, history, now)
+            yield from _xids(gpu, history, now, lines)
 
 
 def _fabric(gpu: Gpu, joined: bool) -> Iterator[Finding]:
@@ -109,22 +114,35 @@ def _throttle(gpu: Gpu, history: History, now: float) -> Iterator[Finding]:
         )
 
 
-def _xids(gpu: Gpu, history: History, now: float) -> Iterator[Finding]:
-    fatal, other = {}, {}
+def _xids(gpu: Gpu, history: History, now: float, lines: Sequence[XidLine]) -> Iterator[Finding]:
+    """Xids of the last hour: by the log's word where it has one, else by NVML's events and the number alone."""
+    mine = [line for line in lines if gpu.pci_address.startswith(line.pci_address) and line.at > now - HOUR]
+    fatal = Counter(line.xid for line in mine if _fatal(line))
+    other = Counter(line.xid for line in mine if not _fatal(line) and line.xid in LINK_XIDS)
+    links = sorted({line.link for line in mine if line.link is not None})
+    told = {line.xid for line in mine}
     for name in history.moving(gpu.subject):
         kind, _, number = name.partition(":")
         moved = history.moved(now, gpu.subject, name, HOUR) if kind == "xid" else None
-        if moved is not None and moved.amount:
-            if int(number) in FATAL_XIDS:
-                fatal[number] = int(moved.amount)
-            elif int(number) in LINK_XIDS:
-                other[number] = int(moved.amount)
+        if moved is None or not moved.amount or int(number) in told:
+            continue
+        if int(number) in FATAL_XIDS:
+            fatal[int(number)] = int(moved.amount)
+        elif int(number) in LINK_XIDS:
+            other[int(number)] = int(moved.amount)
     for reason, xids in (("xid_fatal", fatal), ("xid_error", other)):
         if xids:
-            told = listed(f"Xid {xid} {times(count)}" for xid, count in sorted(xids.items()))
-            yield _found(
-                "gpu", reason, gpu.subject, f"had {told} in the last hour", {f"xid_{k}": v for k, v in xids.items()}
-            )
+            words = listed(f"Xid {xid} {times(count)}" for xid, count in sorted(xids.items()))
+            where = f" (NVLink {listed(str(link) for link in links)})" if links else ""
+            evidence = {f"xid_{xid}": count for xid, count in sorted(xids.items())}
+            yield _found("gpu", reason, gpu.subject, f"had {words} in the last hour{where}", evidence)
+
+
+def _fatal(line: XidLine) -> bool:
+    """What the line says of itself; a number that is always fatal where it says nothing."""
+    if line.xid in LINK_XIDS and line.fatal is not None:
+        return line.fatal
+    return line.xid in FATAL_XIDS
 
 
 def judge_nvlinks(gpus: Sequence[Gpu], expected: Mapping[int, int], history: History, now: float) -> Iterator[Finding]:
@@ -170,11 +188,14 @@ def _inactive(gpu: Gpu, expected: int | None) -> Iterator[Finding]:
 def _repeats(gpu: Gpu, history: History, now: float) -> Mapping[str, dict[int, float]]:
     """Replays and CRC errors an hour by kind and link, of those that went on for all of the last minutes."""
     rates: dict[str, dict[int, float]] = defaultdict(dict)
+    moving = {link.number: history.moving(link_subject(gpu, link)) for link in gpu.links}
+    if not any(moving.values()):
+        return rates
     for link in gpu.links:
         subject = link_subject(gpu, link)
         for kind in REPEATS:
             if kind in link.errors:
-                rates[kind][link.number] = _steady(history, subject, kind, now)
+                rates[kind][link.number] = _steady(history, subject, kind, now) if kind in moving[link.number] else 0.0
     return rates
 
 
@@ -194,6 +215,8 @@ def _errors(
     gpu: Gpu, link: NvLink, history: History, now: float, rates: Mapping[str, dict[int, float]]
 ) -> Iterator[Finding]:
     subject = link_subject(gpu, link)
+    if not history.moving(subject):
+        return
     evidence: dict[str, float] = {}
     said = []
     for kind in RECOVERIES:

@@ -176,7 +176,8 @@ def test_histogram_is_declared_by_the_law() -> None:
 
 
 def test_simulated_node_shows_its_bursts_when_asked() -> None:
-    config = Config.model_validate({"checks": {"burst": {"enabled": True}, "host": {"enabled": False}}})
+    others = {name: {"enabled": False} for name in ("host", "roce", "gpu", "nvlink")}
+    config = Config.model_validate({"checks": {"burst": {"enabled": True, "interval": "5m"}, **others}})
     reports = polled_once(config, "healthy").board.snapshot().reports()
     shares = [s for r in reports for s in r.samples if s.metric.name == "eastwest_port_receive_utilization_ratio"]
     assert len(shares) == 8

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from typing import BinaryIO
 
 import pytest
 
+from exporter.build import node_name
 from exporter.cli import main
+from exporter.config import Config
 from exporter.hardware.scenarios import SCENARIOS
 
 
@@ -123,3 +126,8 @@ def test_a_reader_that_went_away_is_no_error(command: list[str]) -> None:
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
         assert ended(command, pipe) == (0, b"")
+
+
+def test_a_host_name_that_is_no_utf8_is_a_label_like_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: os.fsdecode(b"gpu\xff"))
+    assert node_name(Config(), None) == "gpu\ufffd"

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from exporter.board import CheckView, Outcome, Snapshot, Timing
-from exporter.build import polled_once
 from exporter.checks.base import LinkRow, Report
-from exporter.config import Config
 from exporter.page import Page, bits, node_json, percent, seconds
+from tests.replays import Replays
 
 LINK = LinkRow(
     "mlx5_0/1", "compute", "0", "ACTIVE", 50e9, 50e9, 25e9, 10e9, 0.5, (("symbol_errors", 3),), (), {"leaf": "leaf-1"}
@@ -43,8 +42,8 @@ def test_unknown_is_never_shown_as_a_number() -> None:
     assert "0 bit/s" not in page
 
 
-def test_a_slow_port_is_the_first_thing_said() -> None:
-    page = Page("n").render(polled_once(Config(), "slow-port").board.snapshot()).decode()
+def test_a_slow_port_is_the_first_thing_said(replays: Replays) -> None:
+    page = replays["slow-port"].page
     head = page[page.index("<h1>") : page.index("<h2>Ports")]
     assert "mlx5_5/1 (rail 3)" in head
     assert "runs at 100 Gbit/s (1X NDR), 25% of the 400 Gbit/s" in head

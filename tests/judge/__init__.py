@@ -1,0 +1,1 @@
+"""Judging: replays of hours, and each reason at its threshold."""
