@@ -92,12 +92,12 @@ class _Track:
 
 @dataclass(slots=True)
 class _Subject:
-    """The counters of a subject, its last reading, when that was, and when anything moved last."""
+    """The counters of a subject, its last reading, when that was, and which moved in what is kept (None: not known)."""
 
     tracks: dict[str, _Track] = field(default_factory=dict)
     values: Mapping[str, float] | None = None
     until: float = float("-inf")
-    moved: float = float("-inf")
+    moving: list[str] | None = None
 
 
 def _moved_down(before: float, after: float, modulus: int | None) -> float:
@@ -133,16 +133,17 @@ class History:
                 track = known.tracks[name] = _Track()
             elif track.last == value:
                 continue
-            else:
-                known.moved = now
+            known.moving = None
             track.note(now, before, value, moduli.get(name), KEPT_SHORT if name in self._short else KEPT)
 
     def moving(self, subject: str) -> list[str]:
         """The counters of a subject that moved at all in what is kept."""
         known = self._subjects.get(subject)
-        if known is None or known.moved < known.until - KEPT - STEP:
+        if known is None:
             return []
-        return [name for name, track in known.tracks.items() if track.totals[0] != track.total]
+        if known.moving is None:
+            known.moving = [name for name, track in known.tracks.items() if track.totals[0] != track.total]
+        return known.moving
 
     def moved(self, now: float, subject: str, name: str, window: float) -> Moved | None:
         """How far a counter moved in the last `window` seconds; None before its second reading."""
@@ -217,4 +218,4 @@ def _subjects(
             raw = None if last is None or not same_boot else float(last)
             found[str(name)] = _Track(raw, ordered[-1][1], [at for at, _ in ordered], [total for _, total in ordered])
         until = min(now, float(entry["until"]) - to_wall)
-        yield str(subject), _Subject(found, None, until, until)
+        yield str(subject), _Subject(found, None, until)

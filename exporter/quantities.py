@@ -6,28 +6,19 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-_NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
-_DURATION = re.compile(_NUMBER + r"\s*(ms|s|m|h|d)")
-_RATE = re.compile(_NUMBER + r"\s*([KMGT]?)(bit|B)/s")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PREFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+from exporter import written
+
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([^:\s\[\]]*)):([0-9]{1,5})")
 
 
 def duration(value: Any) -> float:
     """Seconds. Raises ValueError."""
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if not match:
-        raise ValueError("a duration with its unit is needed, such as 5s, 100ms, 6h")
-    return float(match[1]) * _SECONDS[match[2]]
+    return written.duration(value if isinstance(value, str) else "")
 
 
 def rate(value: Any) -> float:
     """Bytes/s. Raises ValueError."""
-    match = _RATE.fullmatch(value) if isinstance(value, str) else None
-    if not match or not float(match[1]):
-        raise ValueError("a rate with its unit is needed, such as 400Gbit/s or 50GB/s")
-    return float(match[1]) * _PREFIX[match[2]] / (8 if match[3] == "bit" else 1)
+    return written.rate(value if isinstance(value, str) else "")
 
 
 def address(value: Any) -> tuple[str, int]:

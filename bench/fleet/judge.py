@@ -1,6 +1,7 @@
 """Run the batch estimator on a simulated fleet and count what it got right, against the truth."""
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,15 @@ from bench.fleet.simulate import Fleet, Pairs, State, build, probe_rounds
 from exporter.fleet.locate import SLOW, UNDETERMINED, Estimate, estimate
 from exporter.fleet.probes import Nics, Probes, index, recent
 
+PAIR_PROBES = 3
+"""A pair that met less often is no one's business: two slow probes are congestion."""
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Of (node, rail): those blamed and bad, bad, blamed and good, undetermined, judged; and of leaf-rails.
+    """Of (node, rail): those blamed and bad, bad, blamed and good, undetermined, judged; and of leaf-rails and pairs.
 
-    `seconds` is the estimate alone.
+    A bad pair counts where it was probed PAIR_PROBES times or more. `seconds` is the estimate alone.
     """
 
     hits: int
@@ -26,6 +30,9 @@ class Score:
     leaf_hits: int
     leaf_bad: int
     leaf_false: int
+    pair_hits: int
+    pair_bad: int
+    pair_false: int
     seconds: float
 
     def __add__(self, other: "Score") -> "Score":
@@ -73,15 +80,25 @@ def judge(fleet: Fleet, seed: int) -> Score:
     nics = index(probes)
     began = time.perf_counter()
     result = estimate(probes, nics, state.leaf_of[nics.node])
-    return _score(result, nics, state, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    times: Counter[tuple[int, ...]] = Counter()
+    if state.truth.pairs:
+        low, high = np.minimum(probes.src, probes.dst), np.maximum(probes.src, probes.dst)
+        times.update(zip(low.tolist(), high.tolist(), probes.rail.tolist(), strict=True))
+    return _score(result, nics, state, times, seconds)
 
 
-def _score(result: Estimate, nics: Nics, state: State, seconds: float) -> Score:
+def _score(result: Estimate, nics: Nics, state: State, times: Counter[tuple[int, ...]], seconds: float) -> Score:
     blamed = result.status >= SLOW
     bad: NDArray[np.bool_] = state.truth.bad[nics.node, nics.rail]
     uplink = state.truth.uplink
     named = np.zeros_like(uplink)
     named[result.leaves.leaf, result.leaves.rail] = result.leaves.slow
+    pairs = {
+        (*sorted((int(nics.node[a]), int(nics.node[b]))), int(nics.rail[a]))
+        for a, b in zip(result.pairs.first.tolist(), result.pairs.second.tolist(), strict=True)
+    }
+    often = {pair for pair in state.truth.pairs if times[pair] >= PAIR_PROBES}
     return Score(
         hits=int((blamed & bad).sum()),
         bad=int(bad.sum()),
@@ -91,5 +108,8 @@ def _score(result: Estimate, nics: Nics, state: State, seconds: float) -> Score:
         leaf_hits=int((named & uplink).sum()),
         leaf_bad=int(uplink.sum()),
         leaf_false=int((named & ~uplink).sum()),
+        pair_hits=len(pairs & often),
+        pair_bad=len(often),
+        pair_false=len(pairs - state.truth.pairs),
         seconds=seconds,
     )

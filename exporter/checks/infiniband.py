@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from exporter.checks.base import Keeper, Report
-from exporter.checks.port_metrics import Standing, samples, stand
+from exporter.checks.port_metrics import Standing, life_samples, samples, stand
 from exporter.checks.port_rows import links
 from exporter.hardware.base import PortSource
 from exporter.hardware.counters import moduli
@@ -18,12 +18,15 @@ from exporter.judge.links import judge_links
 from exporter.judge.reading import judge_reading
 from exporter.judge.views import PortView, PortViews
 from exporter.life import Life, dump, live, load, ran
+from exporter.metrics import Sample
 from exporter.model import Finding, Ports, Role, Unavailable
 from exporter.peers import expected_rates
 from exporter.rails import Memory, NicRule, assign, gpu_label
 
 NAME = "infiniband"
 TRAFFIC = ("receive_bytes", "transmit_bytes", "receive_packets", "transmit_packets", "transmit_wait_ticks")
+WINDOWED_EVERY = 15.0
+"""Seconds between looks at windows of five minutes and more: a look at each poll costs as much as the poll."""
 VIEW_WINDOW = 60.0
 """Seconds over which a port's utilisation is told to other checks."""
 
@@ -72,6 +75,8 @@ class InfinibandCheck:
         self._last: tuple[float, Ports] | None = None
         self._standing: tuple[object, Standing] | None = None
         self._history = History(TRAFFIC)
+        self._life_cache: tuple[Standing, list[Life], list[Sample]] | None = None
+        self._windowed: tuple[float, list[Finding]] | None = None
         self._lives: dict[str, Life] = {}
         if keeper is not None:
             keeper.recall(NAME, self._load)
@@ -91,7 +96,7 @@ class InfinibandCheck:
         findings = tuple(self._judge(reading, standing, now))
         active = sum(port.active for port in reading.ports)
         return Report(
-            tuple(samples(reading, standing, self._lives, now)),
+            (*samples(reading, standing), *self._life_samples(standing, now)),
             reading.faults,
             partial(links, reading, standing, last, now),
             findings,
@@ -144,6 +149,14 @@ class InfinibandCheck:
             changed = any(before.get(name) is not life for name, life in self._lives.items())
             self._keeper.keep(NAME, self._dump, urgent=changed)
 
+    def _life_samples(self, standing: Standing, now: float) -> list[Sample]:
+        """The same as last time where no life has changed, and none has falls that grow old."""
+        lives = list(self._lives.values())
+        before = self._life_cache
+        if before is None or before[0] is not standing or before[1] != lives or any(life.falls for life in lives):
+            before = self._life_cache = standing, lives, life_samples(standing, self._lives, now)
+        return before[2]
+
     def _judge(self, reading: Ports, standing: Standing, now: float) -> list[Finding]:
         seats = [
             Seat(port, assignment, expected, like, self._lives[name])
@@ -158,14 +171,11 @@ class InfinibandCheck:
             if name not in listed and self._settings.chosen(life.subject.rpartition("/")[0])
         ]
         scene = Scene(now, seats, self._history, reading.faults, self._lives, gone, self._settings.wanted_ports)
-        if self._views is not None:
-            self._views.tell({seat.subject: self._view(seat, now) for seat in seats})
-        return [
-            *judge_links(scene),
-            *judge_errors(scene),
-            *judge_congestion(scene),
-            *judge_reading(scene),
-        ]
+        if self._windowed is None or now - self._windowed[0] >= WINDOWED_EVERY:
+            self._windowed = now, [*judge_errors(scene), *judge_congestion(scene)]
+            if self._views is not None:
+                self._views.tell({seat.subject: self._view(seat, now) for seat in seats})
+        return [*judge_links(scene), *self._windowed[1], *judge_reading(scene)]
 
     def _view(self, seat: Seat, now: float) -> PortView:
         moved = [self._history.moved(now, seat.subject, name, VIEW_WINDOW) for name in TRAFFIC[:2]]

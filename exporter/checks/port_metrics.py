@@ -248,8 +248,8 @@ def stand(reading: Ports, assignments: Mapping[tuple[str, int], Assignment], exp
     )
 
 
-def samples(reading: Ports, standing: Standing, lives: Mapping[str, Life], now: float) -> list[Sample]:
-    """Everything a reading says in numbers, and what the life of each port, by key, adds."""
+def samples(reading: Ports, standing: Standing) -> list[Sample]:
+    """Everything a reading says in numbers."""
     found: list[Sample] = []
     fixed = zip(reading.ports, standing.ports, standing.rails, standing.infos, standing.expected, strict=True)
     for port, labels, rail, facts, expected in fixed:
@@ -260,11 +260,17 @@ def samples(reading: Ports, standing: Standing, lives: Mapping[str, Life], now: 
         found += [Sample(metric, rail, counters[name]) for name, metric in BYTES.items() if name in counters]
         found += [SATURATED(CounterLabels(*labels, file), 1) for file in port.saturated]
         found += [VENDOR(VendorLabels(*labels, of.group, of.file), of.value) for of in port.vendor]
+    return found
+
+
+def life_samples(standing: Standing, lives: Mapping[str, Life], now: float) -> list[Sample]:
+    """What the life of each port, by key, says in numbers."""
+    found: list[Sample] = []
     for labels, name, (short, daily) in zip(standing.ports, standing.keys, standing.flaps, strict=True):
-        if (life := lives.get(name)) is not None:
-            found.append(EVER_UP(labels, int(life.ever_up)))
-            found.append(FLAPS(short, life.fallen(now, FLAP_WINDOW)))
-            found.append(FLAPS(daily, life.fallen(now, DAY)))
+        life = lives[name]
+        found.append(EVER_UP(labels, int(life.ever_up)))
+        found.append(FLAPS(short, life.fallen(now, FLAP_WINDOW)))
+        found.append(FLAPS(daily, life.fallen(now, DAY)))
     return found
 
 

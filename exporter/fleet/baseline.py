@@ -1,14 +1,12 @@
 """What is normal: for each rail, scope and tool, from the best probe of each NIC."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.fleet.levels import AGREE_FLOOR, SLOW_RATIO, WINDOWS, upper_sigma
+from exporter.fleet.levels import AGREE_FLOOR, FAST, WINDOWS, upper_sigma
 from exporter.fleet.probes import Floats, Ints, Nics, Probes, compact, stable_order
 
-FAST = math.log(SLOW_RATIO)
 MIN_NODES = 3
 """Two nodes have one probe in common: neither says what is normal for the other."""
 
@@ -16,7 +14,7 @@ MIN_NODES = 3
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """`normal` is the typical healthy rate of each class, in the unit of Probes.rate; NaN where nothing says
-    it.
+    it. `support` is how many probes it rests on.
 
     `group` numbers the class of each probe; `rail`, `scope` and `engine` say what class it is.
     """
@@ -26,6 +24,7 @@ class Baseline:
     scope: Ints
     engine: Ints
     normal: Floats
+    support: Ints
 
 
 def baseline(probes: Probes, nics: Nics, scope: Ints) -> Baseline:
@@ -46,38 +45,39 @@ def baseline(probes: Probes, nics: Nics, scope: Ints) -> Baseline:
     base = segment_median(best, group_of, unique.size)
     order = segment_order(value, group)
     counts = np.bincount(group, minlength=unique.size)
-    spread = upper_sigma(value - _pick(value[order], counts, counts // 2)[group])
+    spread = upper_sigma(value - pick(value[order], counts, counts // 2)[group])
     near = min(FAST, max(-3 * spread, -AGREE_FLOOR))  # noisy probes: the lucky few must not say alone what is normal
     for _ in range(2):  # the second round sees who is healthy from a better centre
         healthy = best - base[group_of] >= near
         clear = healthy[end[: value.size]] & healthy[end[value.size :]]
         chosen, counts = order[clear[order]], np.bincount(group[clear], minlength=unique.size)
-        centre = _pick(value[chosen], counts, counts // 2)
+        centre = pick(value[chosen], counts, counts // 2)
         base = np.where(np.isfinite(centre), centre, base)
     base[np.bincount(group_of, minlength=unique.size) < MIN_NODES] = np.nan
-    return Baseline(group, unique // engines // 3, unique // engines % 3, unique % engines, np.exp(base))
+    return Baseline(group, unique // engines // 3, unique // engines % 3, unique % engines, np.exp(base), counts)
 
 
 def _upper(value: Floats, segment: Ints, segments: int) -> Floats:
     """The best of each segment; of eight or more the second: a probe that two ends share must not set the pace."""
-    counts = np.bincount(segment, minlength=segments)
-    return segment_pick(value, segment, counts - 1 - (counts >= WINDOWS[0]))
+    if not segments:
+        return np.zeros(0)
+    counts = np.bincount(segment, minlength=segments)  # none is empty
+    ordered, start = value[stable_order(segment)], np.cumsum(counts) - counts
+    best = np.maximum.reduceat(ordered, start)
+    is_best = ordered == np.repeat(best, counts)
+    second = np.maximum.reduceat(np.where(is_best, -np.inf, ordered), start)
+    alone = np.add.reduceat(is_best, start, dtype=np.int64) == 1
+    return np.where((counts >= WINDOWS[0]) & alone, second, best)
 
 
 def segment_median(values: Floats, segment: Ints, segments: int) -> Floats:
     """The upper median of each segment's values; NaN for an empty one."""
-    return segment_quantile(values, segment, segments, 0.5)
-
-
-def segment_quantile(values: Floats, segment: Ints, segments: int, share: float) -> Floats:
-    """The value that `share` of a segment's values lie below; NaN for an empty segment."""
-    counts = np.bincount(segment, minlength=segments)
-    return segment_pick(values, segment, (counts * share).astype(np.int64))
+    return segment_pick(values, segment, np.bincount(segment, minlength=segments) // 2)
 
 
 def segment_pick(values: Floats, segment: Ints, rank: Ints) -> Floats:
     """The value of each segment with `rank` smaller ones (by segment); NaN for an empty segment."""
-    return _pick(values[segment_order(values, segment)], np.bincount(segment, minlength=rank.size), rank)
+    return pick(values[segment_order(values, segment)], np.bincount(segment, minlength=rank.size), rank)
 
 
 def segment_order(values: Floats, segment: Ints) -> Ints:
@@ -86,7 +86,8 @@ def segment_order(values: Floats, segment: Ints) -> Ints:
     return order[stable_order(segment[order])]
 
 
-def _pick(ordered: Floats, counts: Ints, rank: Ints) -> Floats:
+def pick(ordered: Floats, counts: Ints, rank: Ints) -> Floats:
+    """As segment_pick, of values that are in order; `counts` is the size of each segment."""
     result = np.full(rank.size, np.nan)
     some = counts > 0
     result[some] = ordered[(np.cumsum(counts) - counts + rank)[some]]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from exporter import written
 from exporter.fleet import cost, units
 from exporter.model import UserError
 from exporter.output import write_out
@@ -46,24 +47,26 @@ def estimate_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `eastwest estimate`."""
     parser.add_argument("--gpus", type=_count, required=True, metavar="N", help="GPUs of the job")
     parser.add_argument(
-        "--bytes", type=_of(units.size), required=True, metavar="SIZE", help="gradients of one GPU: 500MB"
+        "--bytes", type=_of(written.size), required=True, metavar="SIZE", help="gradients of one GPU: 500MB"
     )
-    parser.add_argument("--bandwidth", type=_of(units.rate), required=True, metavar="RATE", help="of a link: 400Gbit/s")
-    parser.add_argument("--slow-bandwidth", type=_of(units.rate), metavar="RATE", help="of the slow link")
+    parser.add_argument(
+        "--bandwidth", type=_of(written.rate), required=True, metavar="RATE", help="of a link: 400Gbit/s"
+    )
+    parser.add_argument("--slow-bandwidth", type=_of(written.rate), metavar="RATE", help="of the slow link")
     parser.add_argument("--model", choices=tuple(cost.MODELS), default="ring", help="default: ring")
     parser.add_argument("--gpus-per-node", type=_count, default=8, metavar="N", help="hierarchical; default: 8")
     parser.add_argument(
         "--nvlink-bandwidth",
-        type=_of(units.rate),
+        type=_of(written.rate),
         default=450e9,
         metavar="RATE",
         help="hierarchical; default: 450GB/s",
     )
     parser.add_argument(
-        "--latency", type=_of(units.duration), default=5e-6, metavar="T", help="of a hop, tree; default: 5us"
+        "--latency", type=_of(written.duration), default=5e-6, metavar="T", help="of a hop, tree; default: 5us"
     )
     parser.add_argument(
-        "--overlap", type=_of(units.duration), default=0.0, metavar="T", help="hidden behind computing: 120ms"
+        "--overlap", type=_of(written.duration), default=0.0, metavar="T", help="hidden behind computing: 120ms"
     )
     parser.add_argument("--steps", type=_count, metavar="N", help="also print the sum over N steps")
     parser.add_argument(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.fleet.levels import SLOW_RATIO, WINDOWS
-from exporter.fleet.locate import BOTH, CLEAR, FAST, INTERMITTENT, SLOW, TRANSMIT, Estimate
+from exporter.fleet.levels import FAST, SLOW_RATIO, WINDOWS
+from exporter.fleet.locate import BOTH, CLEAR, INTERMITTENT, SLOW, TRANSMIT, Estimate
 from exporter.fleet.patterns import FLICKER
 from exporter.fleet.probes import CROSS, INTRA, RECENT, Bools, Floats, Ints, Nics, Probes
 from exporter.fleet.units import percent, rail_name, show_rate

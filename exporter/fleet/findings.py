@@ -9,6 +9,7 @@ import numpy as np
 from exporter.fleet.baseline import segment_median
 from exporter.fleet.cause import cause
 from exporter.fleet.evidence import Witness, interval
+from exporter.fleet.leafterm import PERIODS
 from exporter.fleet.levels import SLOW_RATIO
 from exporter.fleet.locate import BOTH, CLEAR, INTERMITTENT, SLOW, TRANSMIT, UNDETERMINED, Estimate, estimate
 from exporter.fleet.patterns import FLICKER
@@ -46,7 +47,12 @@ def findings(probes: Probes, topology: Topology) -> Answer:
     covered = by_leaf | by_node
     blamed = np.flatnonzero((result.status >= SLOW) & ~covered).tolist()
     links = sorted((_link(witness, nic, topology) for nic in blamed), key=lambda link: -link.loss)
-    doubts = [*_doubts(witness, covered), *_rail_doubts(witness), *_unmeasured(probes, nics, topology)]
+    doubts = [
+        *_doubts(witness, covered),
+        *_rail_doubts(witness),
+        *_leaf_doubts(witness, leaf_names),
+        *_unmeasured(probes, nics, topology),
+    ]
     found = Findings(
         links=tuple(links),
         nodes=tuple(nodes),
@@ -191,6 +197,17 @@ def _rail_doubts(witness: Witness) -> Iterator[Undetermined]:
             f"all of {rail_name(rail)} is at {mine} where the median rail is at {others}: slow as a whole, or built so"
         )
         yield Undetermined("*", rail, why, f"compare {rail_name(rail)}'s negotiated rate with the other rails'")
+
+
+def _leaf_doubts(witness: Witness, names: tuple[str, ...]) -> Iterator[Undetermined]:
+    """Leaf-rails slow across leaves in every probe of too few."""
+    terms, rails = witness.result.leaves, witness.probes.rails
+    for at in np.flatnonzero(terms.brief).tolist():
+        leaf, rail = names[terms.leaf[at]], rails[terms.rail[at]]
+        loss = percent(1 - math.exp(float(terms.term[at])))
+        what = f"leaf {leaf} {rail_name(rail)} lost {loss} across leaves"
+        why = f"{what}, in fewer than {PERIODS} probes a NIC: a burst, or its uplinks"
+        yield Undetermined("*", rail, why, f"probe {leaf} across leaves at {PERIODS} different times")
 
 
 def _unmeasured(probes: Probes, nics: Nics, topology: Topology) -> Iterator[Undetermined]:

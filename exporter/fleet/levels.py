@@ -15,6 +15,7 @@ from exporter.fleet.probes import Bools, Floats, Ints
 
 SLOW_RATIO = 0.93
 """The certificate and the loss gate: a probe at 93 % of normal clears, a NIC above it is no one's concern."""
+FAST = math.log(SLOW_RATIO)
 WINDOWS = (8, 32)
 """Newest probes judged at once: eight find a fault soon, 32 find a small one."""
 FLOOR = 0.01
@@ -66,16 +67,19 @@ class Levels:
     z: Floats
     slow: Bools
     agree: Bools
-    reference: Floats
     usable: Ints
     used: Bools
     entry: Ints
     """(NIC, window): positions in Ends, oldest first; `used` marks those that make the level."""
 
+    def at(self, which: Ints) -> "Levels":
+        """Of the chosen rows alone."""
+        return Levels(*(getattr(self, name)[which] for name in Levels.__slots__))
+
 
 def upper_sigma(values: Floats, centre: float = 0.0) -> float:
     """Noise from the upper half alone, where nothing contaminates; at least FLOOR, and more where few say it."""
-    above = values[values >= centre] - centre
+    above = values[values > centre] - centre  # where they are few, the centre itself is one of them
     if not above.size:
         return FLOOR
     return max(float(np.median(above)) / 0.6745 * (1 + 1 / math.sqrt(above.size)), FLOOR)
@@ -91,8 +95,8 @@ def levels(ends: Ends, noise: Noise, window: int, ignore: Bools) -> Levels:
     entry = (ends.start[nic + 1][:, None] - window) + np.arange(window)
     value = np.where(ignore[entry], -np.inf, ends.value[entry])
     usable = (~ignore[entry]).sum(axis=1)
-    ranked = -np.sort(-value, axis=1)
-    reference = np.take_along_axis(ranked, order_statistic(usable)[:, None], axis=1)
+    ranked = np.sort(value, axis=1)
+    reference = np.take_along_axis(ranked, window - 1 - order_statistic(usable)[:, None], axis=1)
     width = agreement(noise)
     used = (value >= reference - width) & np.isfinite(value)
     kept = used.sum(axis=1)
@@ -106,9 +110,9 @@ def levels(ends: Ends, noise: Noise, window: int, ignore: Bools) -> Levels:
     spread = np.hypot(spread, noise.normal)
     level = level - middle
     z = np.where(known, level / spread, 0.0)
-    slow = known & (level <= math.log(SLOW_RATIO)) & (z <= -z_gate(nic.size)) & (ranked[:, 0] < FASTEST * noise.probe)
+    slow = known & (level <= FAST) & (z <= -z_gate(nic.size)) & (ranked[:, -1] < FASTEST * noise.probe)
     agree = (kept >= AGREEING * usable) & (usable >= MIN_USABLE)
-    return Levels(nic, level, z, slow, agree, reference[:, 0], usable, used, entry)
+    return Levels(nic, level, z, slow, agree, usable, used, entry)
 
 
 def agreement(noise: Noise) -> float:
@@ -124,19 +128,3 @@ def order_statistic(usable: Ints) -> Ints:
 def z_gate(nics: int) -> float:
     """How far below its peers a NIC must be, so that noise alone blames FALSE_BLAMES NICs of this many."""
     return max(4.0, -NormalDist().inv_cdf(FALSE_BLAMES / max(nics, 1)))
-
-
-def by_congestion(level: Levels, healthy: Floats) -> Floats:
-    """How likely congestion alone makes the order statistic this slow, by NIC of `level`.
-
-    `healthy` are the values of probes between cleared ends, sorted: how slow a probe can be with no one to blame.
-    """
-    slower = np.searchsorted(healthy, level.reference, side="right")
-    slower_share = np.clip((slower + 1) / (healthy.size + 2), 0.0, 1 - 1e-9)
-    rank = order_statistic(level.usable)
-    term = slower_share**level.usable
-    total = term.copy()
-    for faster in range(1, int(rank.max(initial=0)) + 1):
-        term = term * (level.usable - faster + 1) / faster * (1 - slower_share) / slower_share
-        total += np.where(faster <= rank, term, 0.0)
-    return total

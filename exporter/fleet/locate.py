@@ -6,40 +6,33 @@ partner, nor of partners that were not fast with someone else.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from exporter.fleet.baseline import Baseline, baseline, segment_pick
+from exporter.fleet import likelihood
+from exporter.fleet.baseline import Baseline, baseline
+from exporter.fleet.blame import Scale, beyond_chance, certificate, few_beyond_chance, scale
 from exporter.fleet.leafterm import LeafTerms, leaf_terms
 from exporter.fleet.levels import (
-    SLOW_RATIO,
+    FAST,
     WINDOWS,
     Ends,
     Levels,
     Noise,
-    agreement,
-    by_congestion,
     levels,
     upper_sigma,
-    z_gate,
 )
-from exporter.fleet.patterns import PairPaths, chance_of, flickering, pair_paths
+from exporter.fleet.pair_paths import PairPaths, pair_paths
+from exporter.fleet.patterns import flickering
 from exporter.fleet.probes import CROSS, INTRA, Bools, Floats, Ints, Nics, Probes, interleave, stable_order
 
 UNDETERMINED, CLEAR, SLOW, INTERMITTENT = 0, 1, 2, 3
 """Status of a NIC. Nothing known is UNDETERMINED, never CLEAR."""
 BOTH, TRANSMIT, RECEIVE = 0, 1, 2
 """In which direction a NIC is slow."""
-CHANCE = 0.01
-"""A blame on few probes must be less likely than this to happen anywhere in the fleet by congestion alone."""
-CHANCE_ONE_WAY = 0.001
-"""The same for one direction of a NIC that is fast in the other: a stranger thing to believe."""
 KIN, KIN_Z = 3, -2.5
 """Where this many rails of a node are slow, another rail of it needs less of a z to be believed."""
-FAST = math.log(SLOW_RATIO)
-BY_CONGESTION = 5e-5
-"""A level must be less likely than this to be what congestion left of a healthy NIC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +70,24 @@ def estimate(probes: Probes, nics: Nics, leaf: Ints) -> Estimate:
     noise = Noise(sigma, 1.25 * sigma / math.sqrt(max(value[said].size / max(base.normal.size, 1), 1)))
     said[said] = tells_of_ends(value[said], through, noise)
     ends = ends_of(nics, value, said, size)
-    best = _best(ends, size)
-    status, healthy_spread = _judge(ends, noise, best, nics.node)
+    best = _best(ends)
+    doubt = 1.25 * sigma / np.sqrt(np.maximum(base.support, 1))[base.group]
+    status, healthy_spread, on = _judge(ends, noise, best, nics.node, doubt)
     direction = np.zeros(size, np.int64)
-    for way, sends in ((TRANSMIT, True), (RECEIVE, False)):
-        one_way = _one_way(ends, sends, ~probes.both, noise, status)
+    directed = ~probes.both[ends.probe]
+    best_sent, best_received = _best(ends, directed & ends.sends), _best(ends, directed & ~ends.sends)
+    for way, which, bests in (
+        (TRANSMIT, directed & ends.sends, (best_sent, best_received)),
+        (RECEIVE, directed & ~ends.sends, (best_received, best_sent)),
+    ):
+        one_way = _one_way(ends, which, bests, status, on)
         status[one_way], direction[one_way] = SLOW, way
     flicker = (status == CLEAR) & flickering(ends, status == SLOW, leaf)
     status[flicker] = INTERMITTENT
-    pairs = pair_paths(nics, value, said, status == CLEAR, noise)
-    resolution = 1 - math.exp(min(FAST, -z_gate(size) * max(sigma / math.sqrt(WINDOWS[0] - 1), healthy_spread)))
+    pairs = pair_paths(nics, value, said, status == CLEAR, on)
+    # Of normal noise, evidence is half of the square of how many spreads a level is off.
+    spread = max(sigma / math.sqrt(WINDOWS[0] - 1), healthy_spread)
+    resolution = 1 - math.exp(min(FAST, -math.sqrt(2 * on.enough) * spread))
     return Estimate(status, direction, best, ends, value, scope, base, terms, pairs, noise, resolution)
 
 
@@ -106,16 +107,21 @@ def ends_of(nics: Nics, value: Floats, said: Bools, size: int) -> Ends:
     return Ends(start, nic[order], partner, probe, order % 2 == 0, value[probe])
 
 
-def _best(ends: Ends, size: int) -> Floats:
-    best = np.full(size, -np.inf)
+def _best(ends: Ends, which: Bools | None = None) -> Floats:
+    """The best value of each NIC, of the chosen entries."""
+    best = np.full(ends.start.size - 1, -np.inf)
     some = np.flatnonzero(np.diff(ends.start))
     if some.size:
-        best[some] = np.maximum.reduceat(ends.value, ends.start[some])
+        value = ends.value if which is None else np.where(which, ends.value, -np.inf)
+        best[some] = np.maximum.reduceat(value, ends.start[some])
     return best
 
 
-def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints) -> tuple[Ints, float]:
-    """Status of each NIC from probes of either direction, and the spread of healthy levels."""
+def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints, doubt: Floats) -> tuple[Ints, float, Scale]:
+    """Status of each NIC from probes of either direction, the spread of healthy levels, and the scale used.
+
+    `doubt`, by probe, is how far off (log) its normal may be.
+    """
     size, count = node.size, np.diff(ends.start)
     none = np.zeros(ends.value.size, bool)
     first = levels(ends, noise, WINDOWS[0], none)
@@ -127,6 +133,11 @@ def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints) -> tuple[Ints, fl
     explained = slow[ends.partner] & (level[ends.partner] < level[ends.nic])
     short = levels(ends, noise, WINDOWS[0], explained)
     long = levels(ends, noise, WINDOWS[1], explained)
+    few_low = (
+        (count < WINDOWS[0])
+        & (np.bincount(ends.nic, ends.value, size) <= FAST * count)
+        & (count > likelihood.FEW_PROBES)
+    )
     few_slow = (count > 0) & (count < WINDOWS[0]) & (best < certificate(noise, count))
     suspect = few_slow.copy()
     suspect[short.nic] |= short.slow
@@ -136,21 +147,15 @@ def _judge(ends: Ends, noise: Noise, best: Floats, node: Ints) -> tuple[Ints, fl
     suspect[long.nic] |= long.slow & (recent[long.nic] <= FAST / 2)
     suspect &= ~_fast_elsewhere(ends, short, suspect)
     clear = (count > 0) & ~suspect
-    healthy = np.sort(ends.value[clear[ends.nic] & clear[ends.partner]])
+    on = scale(ends, clear, noise, doubt)
     for one in (short, long):
-        blamed = one.slow & one.agree & suspect[one.nic] & (by_congestion(one, healthy) < BY_CONGESTION)
-        steady[one.nic[blamed]] |= _partners(one, ends, clear)[blamed] >= 2  # one partner is no witness
-    steady |= few_slow & (_few_by_chance(ends, few_slow, clear, noise, best) < CHANCE)
+        steady |= beyond_chance(one, ends, explained, clear, on) & (recent <= FAST / 2)
+    steady |= few_beyond_chance(ends, few_slow | few_low, clear, on)
     # Rails that share a slow host are witnesses of each other.
     kin = np.bincount(node[steady], minlength=int(node.max(initial=0)) + 1)[node[short.nic]] >= KIN
     steady[short.nic] |= kin & (short.level <= FAST) & (short.z <= KIN_Z) & short.agree
     status = np.where(steady, SLOW, np.where(clear, CLEAR, UNDETERMINED))
-    return status, upper_sigma(short.level)
-
-
-def certificate(noise: Noise, count: Ints) -> Floats:
-    """How slow (log) the best of `count` probes must be to be called slow: 7 %, or what noise can't do."""
-    return -np.maximum(-FAST, 3 * noise.probe / np.sqrt(np.maximum(count, 1)))
+    return status, upper_sigma(short.level), on
 
 
 def _fast_elsewhere(ends: Ends, level: Levels, suspect: Bools) -> Bools:
@@ -168,56 +173,26 @@ def _fast_elsewhere(ends: Ends, level: Levels, suspect: Bools) -> Bools:
     return best >= FAST
 
 
-def _partners(level: Levels, ends: Ends, clear: Bools) -> Ints:
-    """How many different cleared partners the level of each NIC rests on."""
-    partner = np.sort(np.where(level.used & clear[ends.partner[level.entry]], ends.partner[level.entry], -1), axis=1)
-    different: Ints = (partner[:, :1] >= 0).sum(axis=1) + ((np.diff(partner, axis=1) > 0) & (partner[:, 1:] >= 0)).sum(
-        axis=1
-    )
-    return different
+def _one_way(ends: Ends, which: Bools, bests: tuple[Floats, Floats], status: Ints, on: Scale) -> Bools:
+    """NICs not blamed so far that are slow in one direction (the entries `which`), and fast in the other.
 
-
-def _few_by_chance(ends: Ends, candidates: Bools, clear: Bools, noise: Noise, best: Floats) -> Floats:
-    """How many NICs of this fleet congestion alone would make look like each candidate.
-
-    Infinite where it is not slow against two or more cleared partners, or not alike with half of them.
+    `bests` are the best values of each NIC, in this direction and in the other.
     """
-    size = candidates.size
-    expected = np.full(size, np.inf)
-    if not candidates.any():
-        return expected
-    mine = candidates[ends.nic] & clear[ends.partner]
-    nic, value = ends.nic[mine], ends.value[mine]
-    count = np.bincount(nic, minlength=size)
-    middle = segment_pick(value, nic, np.maximum(count - 1, 0) // 2)
-    partners = np.bincount(np.unique((nic << 32) | ends.partner[mine]) >> 32, minlength=size)
-    # Half of them may be slower still, by congestion; the other half must agree with the best.
-    fit = candidates & (partners >= 2) & (best - middle <= agreement(noise))
-    between_clear = ends.value[clear[ends.nic] & clear[ends.partner]]
-    expected[fit] = chance_of(between_clear, best[fit]) ** count[fit] * size
-    return expected
-
-
-def _one_way(ends: Ends, sends: bool, directed: Bools, noise: Noise, status: Ints) -> Bools:
-    """NICs not blamed so far that are slow in one direction, and fast in the other."""
-    size, clear = status.size, status == CLEAR
-    there = (ends.sends == sends) & directed[ends.probe] & (status != SLOW)[ends.nic]
-    count, best = np.bincount(ends.nic[there], minlength=size), np.full(size, -np.inf)
-    np.maximum.at(best, ends.nic[there], ends.value[there])
-    few = (count >= 3) & (count < WINDOWS[0]) & (best < certificate(noise, count))
-    many = count >= WINDOWS[0]
-    if not (few | many).any():
+    best, best_back = bests
+    size, clear, free = status.size, status == CLEAR, status != SLOW
+    count = np.bincount(ends.nic, which, size).astype(np.int64)
+    back = free & (best_back >= FAST + on.noise.probe)
+    few: Bools = back & (count >= 3) & (count < WINDOWS[0]) & (best < certificate(on.noise, count))
+    many = free & (count >= WINDOWS[0])
+    if not few.any() and not (many & back).any():
         return few
-    back = directed[ends.probe] & (ends.sends != sends)
-    other_best = np.full(size, -np.inf)
-    np.maximum.at(other_best, ends.nic[back], ends.value[back])
-    chosen = _subset(ends, there & (few | many)[ends.nic], size)
-    level = levels(chosen, noise, WINDOWS[0], status[chosen.partner] == SLOW)
-    blamed = np.zeros(size, bool)
-    witnesses = _partners(level, chosen, clear) >= 2
-    blamed[level.nic] = level.slow & level.agree & witnesses
-    blamed |= few & (_few_by_chance(chosen, few, clear, noise, best) < CHANCE_ONE_WAY)
-    return blamed & (other_best >= FAST + noise.probe)
+    chosen = _subset(ends, which & (few | many)[ends.nic], size)
+    explained = status[chosen.partner] == SLOW
+    on = replace(on, enough=on.enough + likelihood.ONE_WAY)
+    blamed = beyond_chance(levels(chosen, on.noise, WINDOWS[0], explained), chosen, explained, clear, on)
+    blamed |= few_beyond_chance(chosen, few, clear, on)
+    found: Bools = blamed & back
+    return found
 
 
 def _subset(ends: Ends, keep: Bools, size: int) -> Ends:

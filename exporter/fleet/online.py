@@ -2,17 +2,20 @@
 
 State is a value: `step(state, probes)` gives the next state and the verdicts that stand. Every slow probe
 adds to a NIC's score and every fast one takes away more, so that congestion, which comes and goes, adds up to
-nothing. A NIC past SUSPECT asks for more probes against the cleanest partner of its leaf; past CONFIRM it is
-blamed.
+nothing. A NIC past SUSPECT asks for more probes against the cleanest partner of its leaf; past CONFIRM, or
+once its slow probes repeat one rate beyond chance (see alike), it is blamed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from exporter.fleet import alike
 from exporter.fleet.leafterm import leaf_terms
-from exporter.fleet.levels import FLOOR, Noise, upper_sigma
-from exporter.fleet.locate import FAST, tells_of_ends
+from exporter.fleet.levels import FAST, Noise
+from exporter.fleet.locate import tells_of_ends
+from exporter.fleet.online_learn import MIN_ROUND, YOUNG, learn
+from exporter.fleet.online_state import Round, State, Verdict
 from exporter.fleet.probes import CROSS, INTRA, UNKNOWN, Bools, Floats, Ints
 
 SUSPECT = 6.0
@@ -24,100 +27,10 @@ HIGHEST = 2 * CONFIRM
 HOLD = 1800.0
 """Seconds a verdict outlives its evidence, and that lie between a blame and its corroboration."""
 REPEAT = 86400.0
-LEARN = 0.02
-"""Share of each round in the slow baseline: a rail-wide step shows as a shift for hours."""
-YOUNG = 8
-"""Probes a NIC needs before normal is learnt from it; rounds that must have said what is normal before one is
-judged.
-"""
-MIN_ROUND = 8
-"""Fewer probes than this at once (a suspect's) say nothing of the noise."""
-FIRST_SIGMA = 0.05
-"""Noise taken for granted until a round says it."""
 SPREAD = 8
 """Suspects of one leaf are sent to this many of its cleanest NICs, not all to one."""
 MEMORY = 16
 """Rounds of cross-leaf probes that make a leaf's term."""
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """Probes of one moment, `time` in seconds. `src`, `dst` number NICs; `rate` in bytes/s; `errors` NaN
-    where absent.
-    """
-
-    time: float
-    src: Ints
-    dst: Ints
-    rate: Floats
-    errors: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """By NIC unless said otherwise; NaN is never.
-
-    `score` is the CUSUM; `level` the mean log loss since it left 0, over `level_probes`; `blamed_since` and
-    `calm_since` in seconds; `cleared_at` when the last blame ended; `returned` whether it came back within a
-    day; `normal` (scope, rail) is log of the normal rate, from `learnt` rounds; `sigma` the noise of a probe;
-    `past` the cross-leaf probes of the last rounds as (first NIC, second NIC, value) arrays.
-    """
-
-    rail: Ints
-    leaf: Ints
-    score: Floats
-    probes: Ints
-    level: Floats
-    level_probes: Ints
-    blamed_since: Floats
-    calm_since: Floats
-    cleared_at: Floats
-    corroborated: Bools
-    returned: Bools
-    normal: Floats
-    learnt: Ints
-    sigma: float
-    past: tuple[tuple[Ints, Ints, Floats], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What stands of one NIC: `grade` is suspect, confirmed or corroborated; `loss` a ratio; `anchor` the NIC
-    to probe it against next, or -1; `since` in seconds; `returned`: blamed before within a day.
-    """
-
-    nic: int
-    grade: str
-    score: float
-    loss: float
-    since: float
-    returned: bool
-    anchor: int
-
-
-def start(rail: Ints, leaf: Ints) -> State:
-    """Nothing known of NICs on these rails and leaves (-1: not known)."""
-    size = rail.size
-    never, none = np.full(size, np.nan), np.zeros(size, np.int64)
-    normal = np.full((3, int(rail.max(initial=0)) + 1), np.nan)
-    no = np.zeros(size, bool)
-    return State(
-        rail,
-        leaf,
-        np.zeros(size),
-        none,
-        np.zeros(size),
-        none,
-        never,
-        never,
-        never,
-        no,
-        no,
-        normal,
-        np.zeros(normal.shape, np.int64),
-        0.0,
-        (),
-    )
 
 
 def step(state: State, probes: Round) -> tuple[State, tuple[Verdict, ...]]:
@@ -128,11 +41,17 @@ def step(state: State, probes: Round) -> tuple[State, tuple[Verdict, ...]]:
     usable = np.isfinite(probes.rate) & (probes.rate > 0)
     probes = Round(probes.time, probes.src[usable], probes.dst[usable], probes.rate[usable], probes.errors[usable])
     scope = _scope(state, probes.src, probes.dst)
-    state = _learn(state, probes, scope)
+    calm = state.score < SUSPECT  # a suspect's are slow more often, and must not teach what is usual
+    calm = calm[probes.src] & calm[probes.dst]
+    state = learn(state, probes, scope, calm)
     value = np.log(probes.rate) - state.normal[scope, state.rail[probes.src]]
     said = np.isfinite(value) & (state.learnt[scope, state.rail[probes.src]] >= YOUNG)
     src, dst, value = probes.src[said], probes.dst[said], value[said]
-    tells, state = _past_leaves(state, src, dst, value)
+    calm = calm[said]
+    scheduled = int(calm.sum()) >= MIN_ROUND
+    tells, state = _past_leaves(state, (src, dst, value), scheduled)
+    if scheduled:
+        state = replace(state, alike=alike.learn(state.alike, value[calm], state.sigma))
     src, dst, value = src[tells], dst[tells], value[tells]
     for layer in _layers(src, dst, state.rail.size):
         state = _score(state, src[layer], dst[layer], value[layer])
@@ -148,39 +67,15 @@ def _scope(state: State, src: Ints, dst: Ints) -> Ints:
     return np.where((a < 0) | (b < 0), UNKNOWN, np.where(a == b, INTRA, CROSS))
 
 
-def _learn(state: State, probes: Round, scope: Ints) -> State:
-    """Move normal and noise a little towards this round's; never by a NIC that is young or under suspicion."""
-    fit = state.score < SUSPECT
-    rail = state.rail[probes.src]
-    fit = fit[probes.src] & fit[probes.dst]
-    grown = (state.probes >= YOUNG)[probes.src] & (state.probes >= YOUNG)[probes.dst]
-    normal, learnt = state.normal.copy(), state.learnt.copy()
-    log_rate = np.log(probes.rate)
-    for kind in np.unique(scope * normal.shape[1] + rail).tolist():
-        at = divmod(kind, normal.shape[1])
-        chosen = (scope == at[0]) & (rail == at[1]) & fit & (grown | (learnt[at] < YOUNG))
-        if not chosen.any():
-            continue
-        typical = float(np.quantile(log_rate[chosen], 0.5, method="higher"))
-        old = typical if np.isnan(normal[at]) else float(normal[at])
-        learnt[at] += 1
-        normal[at] = old + max(LEARN, 1 / learnt[at]) * (typical - old)
-    deviation = log_rate - normal[scope, rail]
-    if probes.rate.size < MIN_ROUND or not np.isfinite(deviation).all():
-        return replace(state, normal=normal, learnt=learnt, sigma=state.sigma or FIRST_SIGMA)
-    seen = upper_sigma(deviation)
-    sigma = state.sigma + (0.1 * (seen - state.sigma) if state.sigma else seen)
-    return replace(state, normal=normal, learnt=learnt, sigma=max(sigma, FLOOR))
-
-
-def _past_leaves(state: State, src: Ints, dst: Ints, value: Floats) -> tuple[Bools, State]:
-    """Which probes show more than what their leaves' uplinks took lately. A suspect's few are not remembered."""
+def _past_leaves(state: State, probes: tuple[Ints, Ints, Floats], scheduled: bool) -> tuple[Bools, State]:
+    """Which probes show more than what their leaves' uplinks took lately; those of a scheduled round are remembered."""
+    src, dst, value = probes
     if not (_scope(state, src, dst) == CROSS).any():
         return np.ones(value.size, bool), state
-    rounds = (*state.past, (src, dst, value))[-MEMORY:]
+    rounds = (*state.past, probes)[-MEMORY:]
     all_src, all_dst, all_value = (np.concatenate(parts) for parts in zip(*rounds, strict=True))
     _, through = leaf_terms(state.leaf, state.rail, all_src, all_dst, all_value)
-    past = rounds if value.size >= MIN_ROUND else state.past
+    past = rounds if scheduled else state.past
     tells = tells_of_ends(value, through[through.size - value.size :], Noise(state.sigma, 0.0))
     return tells, replace(state, past=past)
 
@@ -202,7 +97,8 @@ def _layers(src: Ints, dst: Ints, size: int) -> list[Ints]:
 def _score(state: State, src: Ints, dst: Ints, value: Floats) -> State:
     """The CUSUM step: at most 2 up, at most 4 down; nothing where a worse partner explains the slow probe."""
     score, level, level_probes = state.score.copy(), state.level.copy(), state.level_probes.copy()
-    seen = state.probes.copy()
+    seen, likeness = state.probes.copy(), state.alike
+    cross = _scope(state, src, dst) == CROSS
     drift = np.clip(-value / state.sigma, -3.0, 3.0) - 1.0
     for mine, other in ((src, dst), (dst, src)):
         # A fast probe can't be had from a NIC that lost this much: it outweighs two slow ones.
@@ -210,13 +106,15 @@ def _score(state: State, src: Ints, dst: Ints, value: Floats) -> State:
         change = np.where(certain, -4.0, drift)
         explained = (drift > 0) & (state.score[other] > state.score[mine]) & (state.score[other] >= WORSE)
         score[mine] = np.where(explained, state.score[mine], np.clip(state.score[mine] + change, 0.0, HIGHEST))
+        likeness = alike.weigh(likeness, alike.Seen(mine, value, cross, explained), state.sigma)
+        score[mine] = np.where(likeness.weight[mine] >= alike.SURE, np.maximum(score[mine], CONFIRM), score[mine])
         fresh = score[mine] <= 0
         count = np.where(fresh, 0, level_probes[mine] + ~explained)
         towards = np.where(explained, 0.0, (value - level[mine]) / np.maximum(count, 1))
         level[mine] = np.where(fresh, 0.0, level[mine] + towards)
         level_probes[mine] = count
         seen[mine] += 1
-    return replace(state, score=score, level=level, level_probes=level_probes, probes=seen)
+    return replace(state, score=score, level=level, level_probes=level_probes, probes=seen, alike=likeness)
 
 
 def _hold(state: State, now: float, struck: Bools) -> State:

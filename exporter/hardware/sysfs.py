@@ -299,6 +299,7 @@ class SysfsPorts:
         """Read one directory's files; a name that an earlier group gave is not read again."""
         refused = 0
         answered = False
+        refusals = self._refusals or None
         for file, raw in self._contents(self._wanted(group, values), group):
             if isinstance(raw, OSError):
                 self._unread(raw, file.path, values.subject, found)
@@ -313,7 +314,8 @@ class SysfsPorts:
             if value is None:
                 self._no_number(file.path, raw, values.subject, found)
                 continue
-            self._answered(file.path)
+            if refusals is not None:
+                refusals.clear(file.path)
             if row is None:
                 values.take_vendor(file, value, found)
             else:

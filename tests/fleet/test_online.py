@@ -4,7 +4,8 @@ import numpy as np
 
 from bench.fleet.follow import faulty, follow
 from bench.fleet.simulate import Fleet
-from exporter.fleet.online import HOLD, Round, State, Verdict, start, step
+from exporter.fleet.online import HOLD, step
+from exporter.fleet.online_state import Round, State, Verdict, start
 
 NODES = 8
 
@@ -16,6 +17,20 @@ def test_a_nic_that_lost_30_percent_is_named_in_three_probes() -> None:
     assert np.quantile(result.delays, 0.95) <= 6
     assert result.false == 0
     assert result.extra < 0.02
+
+
+def test_four_healthy_nodes_blame_none_of_them() -> None:
+    """Two probes of a rail a round: neither normal nor noise may be taken from the first of them."""
+    results = [follow(Fleet(4), 60, 60, seed) for seed in range(20_010, 20_030)]
+    assert sum(result.false for result in results) == 0
+    assert sum(result.extra for result in results) < 0.02
+
+
+def test_extra_probes_count_and_are_few() -> None:
+    result = follow(faulty(256), 50, 30, 20_002)
+    assert np.median(result.probes) <= 5
+    assert np.quantile(result.probes, 0.95) <= 7
+    assert result.false == 0
 
 
 def test_persistent_leaf_congestion_blames_no_nic() -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exporter import written
 from exporter.fleet import intake as intake_module
-from exporter.fleet import source, topology, units
+from exporter.fleet import source, topology
 from exporter.fleet.intake import Intake, Skipped
 from exporter.fleet.probes import Probes, index, recent
 from exporter.model import UserError
@@ -174,7 +175,7 @@ def test_a_topology_that_contradicts_itself_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parser", "text"), [(units.size, "\u0665MB"), (units.rate, "\uff14Gbit/s"), (units.duration, "1.\u0665s")]
+    ("parser", "text"), [(written.size, "\u0665MB"), (written.rate, "\uff14Gbit/s"), (written.duration, "1.\u0665s")]
 )
 def test_digits_are_ascii(parser: Callable[[str], float], text: str) -> None:
     with pytest.raises(ValueError, match="is needed"):

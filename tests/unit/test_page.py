@@ -7,6 +7,8 @@ import pytest
 
 from exporter.board import CheckView, Outcome, Snapshot, Timing
 from exporter.checks.base import LinkRow, Report
+from exporter.health import Ack, Shown
+from exporter.model import Finding, Severity
 from exporter.page import Page, bits, node_json, percent, seconds
 from tests.replays import Replays
 
@@ -45,8 +47,17 @@ def test_unknown_is_never_shown_as_a_number() -> None:
 def test_a_slow_port_is_the_first_thing_said(replays: Replays) -> None:
     page = replays["slow-port"].page
     head = page[page.index("<h1>") : page.index("<h2>Ports")]
-    assert "mlx5_5/1 (rail 3)" in head
+    assert head.index("critical") < head.index("mlx5_5/1") < head.index("rail 3")
     assert "runs at 100 Gbit/s (1X NDR), 25% of the 400 Gbit/s" in head
+
+
+def test_findings_are_text_whatever_they_hold() -> None:
+    evil = "<script>alert(1)</script>"
+    finding = Finding("infiniband", evil, Severity.CRITICAL, "port_down", evil, {"rail": 3, evil: (evil, evil)})
+    shown = Shown(finding, 1e9 - 5, Ack(evil, evil, 2e9))
+    page = Page("n").render(replace(snapshot(), findings=(shown,))).decode()
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 5
 
 
 def test_a_check_that_hangs_and_a_node_without_ports_are_said() -> None:
