@@ -162,6 +162,8 @@ class VerbsConfig(CheckConfig):
 
     interval: Interval = 300.0
     """From 1s to 1h; each run starts a process, and each port answers by its firmware."""
+    timeout: Timeout | None = 20.0
+    """A run that takes longer has failed; a busy node needs seconds to start a process."""
 
 
 class ChecksConfig(Model):
