@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 BIN := .venv/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test install dev check fmt golden docs e2e bench dashboards pictures bench-dashboards manifests lock clean
+.PHONY: help demo test install dev check fmt golden docs e2e bench dashboards pictures bench-dashboards manifests lock clean dist vm-test image image-test
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -63,6 +63,17 @@ bench-dashboards: dev ## the dashboards' queries on 512 synthetic nodes (minutes
 e2e: dev ## the real process beside a real Prometheus, promtool, node_exporter
 	$(BIN)/pytest -q -m e2e
 
+vm-test: dev dist ## on real RDMA devices and under a real systemd, in a virtual machine (minutes)
+	tests/vm/build.sh
+	$(BIN)/pytest -q -m vm tests/vm
+
+image: ## the container image, by docker, buildah or podman (BASE=mmdebstrap: without a registry)
+	deploy/container/build.sh localhost/eastwest:latest
+
+image-test: dev ## build the image and run it confined, by podman
+	deploy/container/build.sh localhost/eastwest:test
+	$(BIN)/pytest -q -m image tests/image
+
 bench: dev ## poll and render beside node_exporter, on the same tree
 	$(BIN)/python -m bench.poll_render
 	$(BIN)/python -m bench.gpus
@@ -70,11 +81,16 @@ bench: dev ## poll and render beside node_exporter, on the same tree
 manifests: dev ## the chart's copies, its schema, and deploy/kubernetes (needs helm); then read the diff
 	$(BIN)/python -m deploy.helm.manifests
 
+dist: install ## dist/*.tar.gz: one archive that installs on a node without a network
+	deploy/systemd/dist.sh $(BIN)/python
+
 lock: ## renew the lock files (needs uv)
 	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 		pyproject.toml --group build -o requirements.lock
 	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
 		pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
+	uv pip compile --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+		pyproject.toml -c requirements.lock -o requirements-run.lock
 
 clean: ## remove what make made
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -7,8 +7,8 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from exporter.hardware.simulated import elapsed_since
 from exporter.logs import set_up
 from exporter.model import Severity, UserError
 from exporter.node import Node
+from exporter.notify import Notifier
 from exporter.page import Page, node_json
 from exporter.passwords import Passwords
 from exporter.quantities import address
@@ -68,8 +69,11 @@ class Daemon:
         state: State,
         web: Web | None,
         release: Release,
+        manager: Notifier,
     ) -> None:
         self._path = path
+        self._manager = manager
+        self._alive: Callable[[], object] = manager.alive
         self._web = web
         self._release = release
         self._releasing = Lock()
@@ -82,8 +86,9 @@ class Daemon:
         self._schedule = Schedule(self._turned)
         self._shown = self._build(config)
 
-    def start(self) -> None:
-        """Begin the schedule."""
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin the schedule; from now on the watchdog is fed, each time through the schedule's loop and `loop`."""
+        self._alive = partial(loop.call_soon_threadsafe, self._manager.alive)
         self._use(self._shown)
         self._schedule.start()
 
@@ -108,7 +113,11 @@ class Daemon:
     def reload(self) -> None:
         """Read the configuration again; a bad one is said, in the log and a metric, and the old one kept."""
         with self._reloading:
-            self._reload(self._shown)
+            self._manager.reloading()
+            try:
+                self._reload(self._shown)
+            finally:
+                self._manager.ready("the configuration was read again")
 
     def _reload(self, before: Shown) -> None:
         try:
@@ -181,6 +190,8 @@ class Daemon:
 
     def _turned(self) -> None:
         self._beat = time.monotonic()
+        with suppress(RuntimeError):  # the event loop is closed: the daemon ends
+            self._alive()
         self._shown.node.watch()
         if self._web is not None:
             self._web.refresh()
@@ -260,8 +271,9 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
             state = State(None)
         web = Web(config.web.config_file) if config.web.config_file else None
         listener = stack.enter_context(listen(where))
-        daemon = Daemon(path, config, scenario, sources, state, web, release)
-        asyncio.run(_until_told(daemon, listener, web))
+        manager = Notifier(os.environ)
+        daemon = Daemon(path, config, scenario, sources, state, web, release, manager)
+        asyncio.run(_until_told(daemon, listener, web, manager))
     return int(bool(ending))
 
 
@@ -273,11 +285,12 @@ def _give_up(ending: list[str], why: str) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-async def _until_told(daemon: Daemon, listener: Listener, web: Web | None) -> None:
+async def _until_told(daemon: Daemon, listener: Listener, web: Web | None, manager: Notifier) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
     def end() -> None:
+        manager.stopping()
         daemon.end_probes()
         stop.set()
 
@@ -285,11 +298,13 @@ async def _until_told(daemon: Daemon, listener: Listener, web: Web | None) -> No
         loop.add_signal_handler(told, end)
     loop.add_signal_handler(signal.SIGHUP, lambda: Thread(target=daemon.reload, name="reload", daemon=True).start())
     loop.add_signal_handler(signal.SIGUSR1, daemon.release, RELEASE_SECONDS)
-    daemon.start()
+    daemon.start(loop)
     host, port = listener.getsockname()[:2]
     tls = web.context if web else None
     shown = f"[{host}]" if ":" in host else host
-    log.info("listening on %s://%s:%d", "https" if tls else "http", shown, port)
+    where = f"listening on {'https' if tls else 'http'}://{shown}:{port}"
+    log.info("%s", where)
+    manager.ready(where)
     admit = Passwords(lambda: web.users).status if web else None
     try:
         await serve(daemon.routes(), listener, stop, tls, admit)

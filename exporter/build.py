@@ -33,6 +33,7 @@ from exporter.hardware.scenarios import END, SCENARIOS
 from exporter.hardware.simulated import EPOCH
 from exporter.hardware.simulation import open_simulation
 from exporter.hardware.sysfs import Selection, SysfsPorts
+from exporter.hardware.verbs_client import Verbs
 from exporter.judge.views import PortViews
 from exporter.model import Role, Severity, UserError
 from exporter.node import Node, Plan
@@ -114,6 +115,7 @@ class Machine:
             Details(paths.sysfs, chosen, KernelEthtool(), Files(), time.monotonic),
             Bursts(paths.sysfs, chosen, Files(), config.checks.burst.sample_interval),
             self._open_gpus(config),
+            Verbs(paths.sysfs, chosen, MARGIN * config.checks.verbs.deadline),
             KernelLog(),
         )
 

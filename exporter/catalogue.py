@@ -11,6 +11,7 @@ import exporter.checks.host
 import exporter.checks.nvlink
 import exporter.checks.port_metrics
 import exporter.checks.roce
+import exporter.checks.verbs
 import exporter.exposition
 import exporter.probes.figures
 from exporter.health import GONE, SILENCES
@@ -20,6 +21,7 @@ from exporter.reasons import GPUS, PORTS, REASONS, TRAFFIC, Reason
 MODULES: tuple[tuple[str, ModuleType], ...] = (
     ("Ports (`checks/infiniband.py`)", exporter.checks.port_metrics),
     ("RoCE detail, PCIe, modules (`checks/roce.py`)", exporter.checks.roce),
+    ("RDMA as programs see it (`checks/verbs.py`)", exporter.checks.verbs),
     ("Bursts (`checks/burst.py`)", exporter.checks.burst),
     ("NVLink (`checks/nvlink.py`)", exporter.checks.nvlink),
     ("GPUs (`checks/gpu.py`)", exporter.checks.gpu),

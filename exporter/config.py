@@ -169,6 +169,15 @@ class NvlinkConfig(CheckConfig):
     """Series of each link: none, basic (up, bytes), all (errors, bit error ratios, speed, peer as well)."""
 
 
+class VerbsConfig(CheckConfig):
+    """RDMA as programs see it, by the distribution's pyverbs where it is installed: active MTU, devices that open."""
+
+    interval: Interval = 300.0
+    """From 1s to 1h; each run starts a process, and each port answers by its firmware."""
+    timeout: Timeout | None = 20.0
+    """A run that takes longer has failed; a busy node needs seconds to start a process."""
+
+
 class ChecksConfig(Model):
     """Every check."""
 
@@ -178,6 +187,7 @@ class ChecksConfig(Model):
     burst: BurstConfig = BurstConfig()
     gpu: GpuConfig = GpuConfig()
     nvlink: NvlinkConfig = NvlinkConfig()
+    verbs: VerbsConfig = VerbsConfig()
 
     def named(self) -> dict[str, CheckConfig]:
         """The checks by name, in the order of the table."""

@@ -18,9 +18,20 @@ class _Json(logging.Formatter):
         return json.dumps(line)
 
 
+class _Text(logging.Formatter):
+    """One event begins a line; what follows in it is indented, and no character of a name moves a terminal's cursor."""
+
+    def __init__(self) -> None:
+        super().__init__("%(levelname)s %(message)s", validate=False)
+
+    def format(self, record: logging.LogRecord) -> str:
+        lines = super().format(record).split("\n")
+        return "\n    ".join("".join(c if c.isprintable() else "?" for c in line) for line in lines)
+
+
 def set_up(level: str, style: str) -> None:
     """Send everything from `level` up to standard error, in `style` text or json."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if style == "json" else logging.Formatter("%(levelname)s %(message)s", validate=False))
+    handler.setFormatter(_Json() if style == "json" else _Text())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)

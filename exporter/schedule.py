@@ -10,7 +10,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 BEAT_SECONDS = 1.0
 SPREAD_SECONDS = 0.05
-logging.getLogger("apscheduler").setLevel(logging.WARNING)  # it logs every run
+logging.getLogger("apscheduler").setLevel(logging.ERROR)  # it logs every run, and warns where a beat is late
 
 
 class Schedule:

@@ -10,6 +10,7 @@ from exporter.checks.host import HostCheck
 from exporter.checks.infiniband import InfinibandCheck, Settings
 from exporter.checks.nvlink import NvlinkCheck, NvlinkSettings
 from exporter.checks.roce import RoceCheck
+from exporter.checks.verbs import VerbsCheck
 from exporter.hardware.base import Hardware
 from exporter.judge.views import PortViews
 from exporter.rails import Memory
@@ -45,4 +46,5 @@ CHECKS: Mapping[str, Callable[[Parts], Check]] = {
     ),
     "nvlink": lambda parts: NvlinkCheck(parts.hardware.gpus, parts.nvlinks, parts.keeper),
     "roce": lambda parts: RoceCheck(parts.hardware.detail, parts.views, parts.keeper),
+    "verbs": lambda parts: VerbsCheck(parts.hardware.verbs),
 }

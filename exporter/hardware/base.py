@@ -6,6 +6,7 @@ from typing import Protocol
 
 from exporter.model import BurstReading, CpuTimes, Device, PortDetails, Ports
 from exporter.model_gpu import Gpus, XidLine
+from exporter.model_verbs import VerbsReading
 
 
 class PortSource(Protocol):
@@ -60,6 +61,13 @@ class GpuSource(Protocol):
         """The number of each GPU that was read, by PCI address. Touches no hardware."""
 
 
+class VerbsSource(Protocol):
+    """RDMA as programs see it, by libibverbs."""
+
+    def read(self) -> VerbsReading:
+        """Every device, now. Raises Unavailable where there is none, or no pyverbs; SourceError where it hangs."""
+
+
 class XidSource(Protocol):
     """The kernel's log."""
 
@@ -84,4 +92,5 @@ class Hardware:
     detail: PortDetailSource
     burst: BurstSource
     gpus: GpuSource
+    verbs: VerbsSource
     xids: XidSource = field(default_factory=NoXids)

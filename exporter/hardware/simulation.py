@@ -13,6 +13,7 @@ from exporter.hardware.simulated_ethtool import SimulatedEthtool
 from exporter.hardware.simulated_gpus import open_gpus
 from exporter.hardware.sysfs import Selection
 from exporter.model import BurstReading, Device, Unavailable
+from exporter.model_verbs import VerbsReading
 
 BURST_WINDOW = 5.0
 """Seconds before a reading that are sampled for it: enough to show, and cheap to step through."""
@@ -53,6 +54,14 @@ class SimulatedBursts:
         return self._sampler.take()
 
 
+class SimulatedVerbs:
+    """A simulated node has no device that could be opened."""
+
+    def read(self) -> VerbsReading:
+        """See hardware.base.VerbsSource."""
+        raise Unavailable("simulated devices can't be opened")
+
+
 def open_simulation(
     scenario: Scenario,
     root: Path,
@@ -69,4 +78,5 @@ def open_simulation(
         Details(simulation.sysfs, selection, SimulatedEthtool(scenario, elapsed), files, elapsed),
         SimulatedBursts(scenario, root / "burst", selection, elapsed, sample_interval),
         open_gpus(scenario.gpus, simulation.sysfs, elapsed),
+        SimulatedVerbs(),
     )

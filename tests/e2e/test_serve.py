@@ -169,3 +169,37 @@ def test_recorded_h100_node_through_the_real_command(tmp_path: Path) -> None:
     received = next(line for line in lines if line.startswith('eastwest_port_receive_bytes_total{device="mlx5_4"'))
     assert int(received.split()[-1]) == 4 * int(raw)
     assert done.stderr == ""
+
+
+def test_the_service_manager_hears_of_the_start_the_reload_and_the_end_and_a_hung_check_starves_no_watchdog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write(tmp_path / "eastwest.yml", "node: {name: before}\n")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(20)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "2000000")
+        heard: list[str] = []
+
+        def hear(wanted: str) -> str:
+            while wanted not in (message := manager.recv(4096).decode()):
+                heard.append(message)
+            return message
+
+        with serving("--simulate", "hang", "--config", str(config)) as daemon:
+            assert hear("READY=1") == f"READY=1\nSTATUS=listening on {daemon.url}"
+            eventually(lambda: daemon.value('eastwest_check_success{check="infiniband"}') == 0)
+            manager.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    manager.recv(4096)
+            manager.settimeout(5)
+            for _ in range(3):
+                hear("WATCHDOG=1")
+            daemon.process.send_signal(signal.SIGHUP)
+            hear("RELOADING=1")
+            hear("READY=1")
+            daemon.process.send_signal(signal.SIGTERM)
+            hear("STOPPING=1")
+            assert ended(daemon.process, 10) < 5

@@ -1,0 +1,127 @@
+"""The units as systemd's own checker sees them, and the installer on a root of its own."""
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+UNITS = ROOT / "deploy/systemd"
+SERVICES = ("eastwest.service", "eastwest-textfile.service")
+ANALYZE = shutil.which("systemd-analyze")
+needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="no systemd-analyze on this machine")
+PIN = re.compile(r"^([a-z0-9-]+==\S+)", re.MULTILINE)
+HARDENING = "CapabilityBoundingSet="
+
+
+def run(*argv: str | Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=False, env={"PATH": "/usr/bin:/bin", **environment}
+    )
+
+
+def planted(tmp_path: Path) -> list[Path]:
+    """The units, with a command that is there."""
+    command = tmp_path / "bin/eastwest"
+    command.parent.mkdir()
+    command.write_text("#!/bin/sh\n")
+    command.chmod(0o755)
+    found = []
+    for unit in sorted(UNITS.glob("eastwest*.[st][ei][rm]*")):
+        target = tmp_path / unit.name
+        target.write_text(unit.read_text().replace("/opt/eastwest", str(tmp_path)))
+        found.append(target)
+    return found
+
+
+@needs_systemd
+def test_systemd_has_nothing_to_say_about_the_units(tmp_path: Path) -> None:
+    units = planted(tmp_path)
+    assert len(units) == 3
+    done = run("systemd-analyze", "verify", *units)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@needs_systemd
+@pytest.mark.parametrize("service", SERVICES)
+def test_exposure_is_below_2(service: str, tmp_path: Path) -> None:
+    planted(tmp_path)
+    done = run("systemd-analyze", "security", "--offline=true", "--threshold=20", tmp_path / service)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_nothing_takes_away_what_is_read(service: str) -> None:
+    """PrivateDevices hides NVML's nodes, ProcSubset=pid the driver's, PrivateNetwork the ports' netdevs."""
+    text = (UNITS / service).read_text()
+    for taken in ("PrivateDevices=yes", "ProcSubset=pid", "PrivateNetwork=yes", "NoExecPaths=", "RootDirectory="):
+        assert f"\n{taken}" not in text
+    for minor in (*range(8), 255):
+        assert f"\nDeviceAllow=/dev/char/195:{minor} rw\n" in text
+
+
+def test_both_services_are_hardened_alike() -> None:
+    def hardening(service: str) -> set[str]:
+        text = (UNITS / service).read_text()
+        lines = text[text.index(HARDENING) :].partition("[Install]")[0].splitlines()
+        return {line for line in lines if line and not line.startswith("#")}
+
+    assert hardening(SERVICES[1]) - hardening(SERVICES[0]) == {"IPAddressDeny=any"}
+    assert hardening(SERVICES[0]) <= hardening(SERVICES[1])
+
+
+def test_what_is_shipped_is_pinned_as_it_was_tested() -> None:
+    shipped = set(PIN.findall((ROOT / "requirements-run.lock").read_text()))
+    tested = set(PIN.findall((ROOT / "requirements.lock").read_text()))
+    assert shipped <= tested
+    assert not {pin for pin in shipped if pin.startswith(("hatchling", "pytest"))}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """An unpacked archive of a program that says its arguments."""
+    folder = tmp_path / "archive"
+    (folder / "lib/exporter").mkdir(parents=True)
+    (folder / "lib/exporter/__init__.py").write_text("")
+    (folder / "lib/exporter/cli.py").write_text("import sys\ndef main(): print(sys.argv[1:]); return 3\n")
+    shutil.copytree(UNITS, folder / "systemd")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    text = (UNITS / "install.sh").read_text().replace("@PYTHON@", version).replace("@MACHINE@", platform.machine())
+    (folder / "install.sh").write_text(text)
+    return folder
+
+
+def install(archive: Path, root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    path = f"{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin"
+    return run("sh", archive / "install.sh", *arguments, DESTDIR=str(root), PATH=path)
+
+
+def test_install_upgrade_and_remove_leave_the_configuration_alone(archive: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    config = root / "etc/eastwest/eastwest.yml"
+    assert (done := install(archive, root)).returncode == 0, done.stderr
+    config.write_text("node: {name: mine}\n")
+    (archive / "lib/exporter/new.py").write_text("")
+    assert install(archive, root).returncode == 0
+    assert config.read_text() == "node: {name: mine}\n"
+    assert list((root / "opt/eastwest").glob("lib/python*/site-packages/exporter/new.py"))
+    assert sorted(path.name for path in (root / "opt").iterdir()) == ["eastwest"]
+    launcher = root / "opt/eastwest/bin/eastwest"
+    assert launcher.read_text().startswith("#!/opt/eastwest/bin/python3 ")
+    done = run(root / "opt/eastwest/bin/python3", launcher, "serve")
+    assert (done.returncode, done.stdout) == (3, "['serve']\n")
+    assert install(archive, root, "--remove").returncode == 0
+    assert [path.relative_to(root) for path in root.rglob("*") if path.is_file()] == [Path("etc/eastwest/eastwest.yml")]
+
+
+def test_a_python_for_which_nothing_was_built_is_refused(archive: Path, tmp_path: Path) -> None:
+    script = archive / "install.sh"
+    script.write_text(re.sub(r"^wanted=.*$", "wanted=3.99", script.read_text(), flags=re.MULTILINE))
+    done = install(archive, tmp_path / "root")
+    assert done.returncode == 1
+    assert "Python 3.99 is needed" in done.stderr
+    assert not (tmp_path / "root/opt/eastwest").exists()
