@@ -101,7 +101,8 @@ def worst() -> Json:
 
     What is drawn over time reads these nodes only: a fleet's raw counters over hours are more than a query may take.
     """
-    ranked = f"topk($topn, max by (node) (10 * ({verdicts(FLEET)} > 0) or {trouble(FLEET)} or {verdicts(FLEET)}))"
+    verdict = verdicts(FLEET)
+    ranked = f"topk($topn, max by (node) (10 * ({verdict} > 0) or {trouble(FLEET, brief=True)} or {verdict}))"
     query = f"query_result({ranked})"
     return chosen("worst", "Nodes shown", query, several=True) | {
         "query": {"qryType": 3, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},

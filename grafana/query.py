@@ -69,24 +69,28 @@ def utilisation(scope: str, *more: str, window: str = RATE, at: str = "") -> str
     return f"(({sent} > {received} or {received}) / ({rate} or {should}))"
 
 
-def trouble(scope: str, *more: str, at: str = "") -> str:
+def trouble(scope: str, *more: str, at: str = "", brief: bool = False) -> str:
     """How much each port deserves a look.
 
     4 down, 2 to 3 slower than expected, 1.8 PCIe trained below its best, 1.5 went down lately, 1.2 pauses the network,
-    1 makes errors now; else its utilisation.
+    1 makes errors now; else its share of the rate transmitted. `brief`, for a whole fleet, leaves out what reads many
+    counters (1.8, 1.2 and 1): a node's verdict has them.
     """
     share = expected_share(scope, *more, at=at)
-    used = utilisation(scope, *more, window=LATELY, at=at)
+    sent = f"rate({sel('port_transmit_bytes_total', scope, *more)}{LATELY}{at})"
+    used = f"{sent} / {sel('port_rate_bytes_per_second', scope, *more)}{at}"
     port = sel("port_up", scope, *more) + at
     flapped = sel("port_flaps", scope, DAY) + at + " > 0"
+    first = f"(4 + {down(scope, *more, at=at)} or 3 - ({share} < 0.99) "
+    flaps = f"or 1.5 + 0 * ({port} and on ({PORT}) ({flapped})) "
+    if brief:
+        return f"{first}{flaps}or {used})"
     pcie = " / ".join(sel(f"nic_pcie_{name}_bytes_per_second", scope) + at for name in ("bandwidth", "max_bandwidth"))
     pausing = f"sum by ({PORT}) ({paused(scope, 'transmitted', LATELY + at)}) > 0.01"
     erring = " or ".join(f"increase({sel(f'port_{name}_total', scope)}{LATELY}{at}) > 0" for name in ERRORS[:3])
     return (
-        f"(4 + {down(scope, *more, at=at)} or 3 - ({share} < 0.99) "
-        f"or 1.8 + 0 * ({port} and on (job, instance, node, device) ({pcie} < 0.99)) "
-        f"or 1.5 + 0 * ({port} and on ({PORT}) ({flapped})) "
-        f"or 1.2 + 0 * ({port} and on ({PORT}) ({pausing})) "
+        f"{first}or 1.8 + 0 * ({port} and on (job, instance, node, device) ({pcie} < 0.99)) "
+        f"{flaps}or 1.2 + 0 * ({port} and on ({PORT}) ({pausing})) "
         f"or 1 + 0 * ({port} and on ({PORT}) ({erring})) "
         f"or {used})"
     )
