@@ -17,6 +17,8 @@ from exporter.model import UserError
 FILE = "acks.json"
 MOST = 256
 LONGEST_TEXT = 500
+LATEST = 32_503_680_000.0
+"""Unix time of the year 3000."""
 log = logging.getLogger(__name__)
 
 
@@ -57,13 +59,17 @@ def read(path: Path) -> Sequence[Ack]:
     except RecursionError as error:
         raise ValueError("nested too deep") from error
     try:
-        return [Ack(str(one["subject"]), str(one["reason"]), float(one["until"])) for one in content["acks"]]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not a list of acknowledgements ({error})") from error
+        found = [Ack(str(one["subject"]), str(one["reason"]), float(one["until"])) for one in content["acks"]]
+    except (KeyError, TypeError, OverflowError) as error:
+        raise ValueError("not a list of acknowledgements") from error
+    if any(not 0 <= one.until <= LATEST for one in found):
+        raise ValueError("an acknowledgement ends at no time that there is")
+    return found
 
 
 def acknowledge(folder: Path, subject: str, reason: str, seconds: float) -> Ack:
     """The command's side: add or renew one; 0 seconds take it back. Raises UserError."""
+    subject = subject.strip()
     if not subject or len(subject) > LONGEST_TEXT or not subject.isprintable():
         raise UserError("SUBJECT: a subject of a finding is needed, such as mlx5_1/1, gpu0 or node")
     if len(reason) > LONGEST_TEXT or not (reason.isprintable() or not reason):
@@ -88,7 +94,11 @@ def acknowledge(folder: Path, subject: str, reason: str, seconds: float) -> Ack:
 def _write(path: Path, acks: Iterable[Ack]) -> None:
     content = {"acks": [{"subject": one.subject, "reason": one.reason, "until": one.until} for one in acks]}
     descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(content, file)
-        os.fchmod(file.fileno(), 0o644)  # a daemon of another user reads it
-    Path(beside).replace(path)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(content, file)
+            os.fchmod(file.fileno(), 0o644)  # a daemon of another user reads it
+        Path(beside).replace(path)
+    except OSError:
+        Path(beside).unlink(missing_ok=True)
+        raise

@@ -9,7 +9,9 @@ from typing import Literal
 from exporter.checks.base import Report
 from exporter.clock import Clock
 from exporter.health import Ack, Key, Shown, Standing, fold, shown, status
+from exporter.judge.base import duration
 from exporter.model import Finding, Severity
+from exporter.reasons import REASONS
 
 Status = Literal["ok", "absent", "failed"]
 
@@ -170,7 +172,8 @@ class Board:
         with self._lock:
             self._shared.errors.update(counted.source_errors)
             self._shared.reload_successful = counted.reload_successful
-            self._shared.standing = {**self._shared.standing, **before.standing()}
+            kept = {key: known for key, known in before.standing().items() if key[0] in self._shared.entries}
+            self._shared.standing = {**self._shared.standing, **kept}
             for view in counted.checks:
                 if (entry := self._shared.entries.get(view.name)) is not None:
                     entry.view = replace(entry.view, overruns=entry.view.overruns + view.overruns)
@@ -188,7 +191,8 @@ class Board:
     def stand(self, standing: Mapping[Key, Standing]) -> None:
         """Take up the findings of an earlier process."""
         with self._lock:
-            self._shared.standing = {**standing, **self._shared.standing}
+            known = {key: one for key, one in standing.items() if key[0] in self._shared.entries}
+            self._shared.standing = {**known, **self._shared.standing}
 
     def snapshot(self) -> Snapshot:
         """Everything, frozen."""
@@ -202,26 +206,30 @@ class Board:
             standing = dict(self._shared.standing)
             errors, reloaded = dict(self._shared.errors), self._shared.reload_successful
         current = [known for known in acks if known.until > wall]
-        known = [*_fresh(standing, views, now), *_failing(views, now)]
+        known = [*_fresh(standing, views, now), *_failing(views, now, self._judgement.patient)]
         found = shown(known, wall - now, current, self._judgement.cap)
         return Snapshot(wall, now, views, errors, reloaded, found, tuple(current))
 
 
 def _fresh(standing: Mapping[Key, Standing], views: Iterable[CheckView], now: float) -> Iterator[Standing]:
     """The findings of checks that spoke not too long ago, or have not yet spoken."""
-    old = {view.name for view in views if view.good is not None and now - view.good.finished > view.timing.lifetime}
+    current = {view.name for view in views if view.good is None or now - view.good.finished <= view.timing.lifetime}
     for key, known in standing.items():
-        if key[0] not in old:
+        if key[0] in current:
             yield known
 
 
-def _failing(views: Iterable[CheckView], now: float) -> Iterator[Standing]:
-    """A finding for each check that does not answer."""
+def _failing(views: Iterable[CheckView], now: float, patient: bool) -> Iterator[Standing]:
+    """A finding for each check that does not answer, once that has lasted: a machine may stand still for a moment."""
+    delay = REASONS["check_failing"].delay if patient else 0.0
     for view in views:
         if view.ran and not view.success:
             failed = view.outcome is not None and view.outcome.status == "failed" and not view.overdue
-            message = view.outcome.message if failed and view.outcome else f"has hung for {view.running:.0f} s"
-            began = now - (view.running or 0.0) if view.overdue else view.failing_since
+            message = (
+                view.outcome.message if failed and view.outcome else f"has hung for {duration(view.running or 0.0)}"
+            )
+            overdue = now - (view.running or 0.0) if view.overdue else now
+            began = min(overdue, view.failing_since if view.failing_since is not None else now)
             finding = Finding(
                 view.name,
                 "node",
@@ -230,4 +238,4 @@ def _failing(views: Iterable[CheckView], now: float) -> Iterator[Standing]:
                 f"check {view.name} does not answer, so nothing is known of what it watches: {message}",
                 {"check": view.name},
             )
-            yield Standing(finding, began if began is not None else now, now, raised=True)
+            yield Standing(finding, began, now, raised=now - began >= delay)

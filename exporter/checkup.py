@@ -19,12 +19,13 @@ BAD_USAGE = 64
 """EX_USAGE: a scheduler that reads 1 to 3 as a node's state must not take a typo for one."""
 EXITS: Mapping[str, int] = {"ok": 0, "degraded": 1, "critical": 2, "unknown": 3}
 DAEMON = "http://127.0.0.1:10428/api/v1/health"
-DAEMON_SECONDS = 2.0
+DAEMON_SECONDS, ANSWER_SECONDS = 2.0, 5.0
+"""For each word of its answer, and for all of it."""
 MOST_BYTES = 4 << 20
 log = logging.getLogger(__name__)
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """Bad usage ends with 64."""
 
     def error(self, message: str) -> NoReturn:
@@ -35,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 
 def check_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `check`."""
-    parser.__class__ = _Parser
+    parser.__class__ = Parser
     parser.add_argument("--config", type=Path, metavar="F", help="configuration file (YAML); default: none needed")
     parser.add_argument("--simulate", metavar="SCENARIO", help="a simulated node instead; `help` lists them")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
@@ -44,7 +45,8 @@ def check_flags(parser: argparse.ArgumentParser) -> None:
         type=_statuses,
         default=("critical",),
         metavar="LIST",
-        help="statuses that end with a status of their own: degraded 1, critical 2, unknown 3; default: critical",
+        help="the verdicts, each by its name, that end with a status of their own: degraded 1, critical 2, unknown 3; "
+        "default: critical",
     )
     parser.add_argument(
         "--watch", type=_watch, default=0.0, metavar="SECONDS", help="look twice, so far apart, so that rates count"
@@ -81,7 +83,7 @@ def run_check(args: argparse.Namespace) -> int:
     else:
         from exporter.verdict import text
 
-        write_out(text(health))
+        write_out(text(health, f"({health['answered_by']})"))
     status = health["status"]
     return EXITS[status] if status in args.fail_on else 0
 
@@ -89,7 +91,7 @@ def run_check(args: argparse.Namespace) -> int:
 def _found(args: argparse.Namespace) -> Mapping[str, Any]:
     """The daemon's word where it can be asked, else our own look."""
     if args.config is None and args.simulate is None and not args.watch and (said := _asked()) is not None:
-        return said
+        return {**said, "answered_by": f"the daemon at {DAEMON.partition('/api')[0]}"}
     from exporter.build import node_name, polled_once
     from exporter.config import load
     from exporter.logs import set_up
@@ -98,18 +100,32 @@ def _found(args: argparse.Namespace) -> Mapping[str, Any]:
     config = load(args.config)
     set_up("error", config.log.format)
     node = polled_once(config, args.simulate, args.watch)
-    return document(node.board.snapshot(), node_name(config, args.simulate))
+    look = "its last quarter of an hour, replayed" if args.simulate else "a look of its own: what shows at once counts"
+    return {**document(node.board.snapshot(), node_name(config, args.simulate)), "answered_by": look}
 
 
 def _asked() -> Mapping[str, Any] | None:
     """What the daemon of this node says, at its default address; None where none answers as one."""
+    from exporter.state import UNUSABLE
+    from exporter.verdict import text
+
     try:
         with urllib.request.urlopen(DAEMON, timeout=DAEMON_SECONDS) as answer:
-            said = json.loads(answer.read(MOST_BYTES))
-    except (OSError, ValueError):
+            said = json.loads(_read(answer))
+        text(said)
+    except (OSError, *UNUSABLE):
         return None
-    complete = isinstance(said, dict) and said.get("status") in EXITS and {"node", "findings", "checks"} <= said.keys()
-    return said if complete else None
+    return said if said.get("status") in EXITS else None
+
+
+def _read(answer: Any) -> bytes:
+    """All of it, within a time and a size; a server that drips is none of ours."""
+    end, found = time.monotonic() + ANSWER_SECONDS, b""
+    while part := answer.read1(65_536):
+        found += part
+        if time.monotonic() > end or len(found) > MOST_BYTES:
+            raise ValueError("too long an answer")
+    return found
 
 
 def ack_flags(parser: argparse.ArgumentParser) -> None:

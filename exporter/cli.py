@@ -9,6 +9,7 @@ from pathlib import Path
 
 from exporter import __version__
 from exporter.checkup import ACK, CHECK, ack_flags, check_flags, run_ack, run_check
+from exporter.checkup import Parser as CheckParser
 from exporter.fleet.command import ESTIMATE, LOCATE, estimate_flags, locate_flags, run_estimate, run_locate
 from exporter.model import UserError
 from exporter.output import write_out
@@ -37,7 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     try:
-        args, unknown = _parser().parse_known_args(argv)
+        parser = _parser()
+        if "check" in (sys.argv[1:] if argv is None else argv):
+            parser.__class__ = CheckParser  # whose status a scheduler reads
+        args, unknown = parser.parse_known_args(argv)
         if unknown:
             args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit:

@@ -19,7 +19,7 @@ _STATUS = {0: "ok", 1: "degraded", 2: "unknown", 3: "critical"}
 STATUSES = ("ok", "degraded", "critical", "unknown")
 GONE = frozenset({"port_down", "port_missing", "gpu_lost"})
 """What is gone has no other fault worth telling."""
-GONE_TOGETHER = frozenset({"ports_down"})
+GONE_TOGETHER = frozenset({"ports_down", "ports_missing"})
 """The same, of the subjects that the evidence lists as `ports`."""
 SILENCES: Mapping[str, frozenset[str]] = {
     "port_flapping": frozenset({"link_went_down", "symbol_errors", "receive_errors", "link_recoveries", "bit_errors"}),

@@ -37,6 +37,7 @@ class Life:
     subject: str = ""
     role: str = ""
     ever_up: bool = False
+    born: float = float("-inf")
     up: bool | None = None
     since: float = 0.0
     downed: int | None = None
@@ -110,6 +111,7 @@ def dump(lives: Mapping[str, Life], to_wall: float) -> dict[str, Any]:
             "subject": life.subject,
             "role": life.role,
             "ever_up": life.ever_up,
+            "born": None if life.born == float("-inf") else round(life.born + to_wall, 1),
             "up": life.up,
             "since": round(life.since + to_wall, 1),
             "downed": life.downed,
@@ -124,7 +126,8 @@ def dump(lives: Mapping[str, Life], to_wall: float) -> dict[str, Any]:
 def load(content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool) -> dict[str, Life]:
     """What an earlier process dumped. After a reboot a link that is down did not fall, and counters begin anew.
 
-    Raises ValueError and kin where the content is not that.
+    What lies in the future (the clock was set back) is left out: it would be a fall of this moment. Raises
+    ValueError and kin where the content is not that.
     """
     lives = {}
     for key, entry in content.items():
@@ -135,17 +138,28 @@ def load(content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool
             subject=str(entry["subject"]),
             role=str(entry["role"]),
             ever_up=entry["ever_up"] is True,
+            born=float("-inf") if entry.get("born") is None else min(now, float(entry["born"]) - to_wall),
             up=up,
             since=since if same_boot or entry["up"] is None else now,
-            downed=int(entry["downed"]) if entry["downed"] is not None and same_boot else None,
-            falls=tuple((min(now, float(at) - to_wall), int(count)) for at, count in entry["falls"])[-FALLS_KEPT:],
-            outages=tuple(Outage(min(now, float(end) - to_wall), float(seconds)) for end, seconds in entry["outages"])[
-                -FALLS_KEPT:
-            ],
+            downed=_count(entry["downed"]) if entry["downed"] is not None and same_boot else None,
+            falls=tuple(
+                (float(at) - to_wall, _count(count)) for at, count in entry["falls"] if float(at) - to_wall <= now
+            )[-FALLS_KEPT:],
+            outages=tuple(
+                Outage(float(end) - to_wall, float(seconds))
+                for end, seconds in entry["outages"]
+                if float(end) - to_wall <= now
+            )[-FALLS_KEPT:],
             best=None if best is None else float(best),
             best_at=min(now, float(best_at) - to_wall),
         )
     return lives
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
 
 
 def forgotten(life: Life, now: float) -> bool:

@@ -14,6 +14,8 @@ from exporter.model import Fault, Severity
 from exporter.runner import run_check
 
 FINDINGS = "findings"
+PAST_DEADLINE = 0.1
+"""Seconds that a round waits beyond a deadline, so that a run which missed it is known to have."""
 log = logging.getLogger(__name__)
 
 
@@ -71,7 +73,7 @@ class Node:
         runs = [(self.start(name), self.plans[name].timing.timeout) for name in names]
         for done, timeout in runs:
             if done is not None:
-                done.wait(max(0.0, began + timeout - time.monotonic()))
+                done.wait(max(0.0, began + timeout + PAST_DEADLINE - time.monotonic()))
 
     def inherit(self, before: "Node") -> None:
         """Go on where the node of an earlier configuration left off: counts, and what has been said."""

@@ -1,7 +1,6 @@
 """What people read: the page at `/`, and the node as JSON. From a snapshot; escapes everything."""
 
 import json
-import time
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,7 +11,7 @@ from exporter.checks.base import LinkRow
 from exporter.health import Shown
 from exporter.judge.base import duration
 from exporter.reasons import REASONS
-from exporter.verdict import check_state
+from exporter.verdict import check_state, moment
 
 UNKNOWN = "–"
 _SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -84,7 +83,7 @@ class Page:
 def _finding(one: Shown, now: float) -> dict[str, Any]:
     """A finding, in the words of the page."""
     finding, ack = one.finding, one.ack
-    until = "" if ack is None else _moment(ack.until) + (f": {ack.reason}" if ack.reason else "")
+    until = "" if ack is None else moment(ack.until) + (f": {ack.reason}" if ack.reason else "")
     evidence = [(key, _value(value)) for key, value in finding.evidence.items() if key != "rail" and value is not None]
     return {
         "severity": finding.severity.value,
@@ -96,13 +95,9 @@ def _finding(one: Shown, now: float) -> dict[str, Any]:
         "check": finding.check,
         "reason": finding.reason,
         "evidence": evidence,
-        "since": _moment(one.since),
+        "since": moment(one.since),
         "age": duration(max(0.0, now - one.since)),
     }
-
-
-def _moment(wall: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
 
 
 def _value(value: object) -> str:

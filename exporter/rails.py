@@ -8,7 +8,7 @@ number must outlive a dead NIC, or a fault would rename its neighbours: numbers 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from exporter.model import Port, Ports, Role
@@ -32,10 +32,14 @@ class NicRule:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What is known of a port for good: its role, and its rail if that is compute."""
+    """What is known of a port for good: its role, and its rail if that is compute.
+
+    `given` is whether the role was an operator's: then it holds for as long as the rule does.
+    """
 
     role: Role
     rail: int | None = None
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +88,15 @@ def assign(reading: Ports, rules: Sequence[NicRule], memory: Memory) -> tuple[Ma
     for port in reading.ports:
         name = key(port)
         rule, known = by_rule[name], memory.get(name)
-        roles[name] = rule.role if rule else known.role if known else inferred[name]
-        if rule or (firm and not known and port.link_layer):
-            grown[name] = Remembered(roles[name], known.rail if known else None)
+        kept = known.role if known and not known.given else None
+        roles[name] = rule.role if rule else kept or inferred[name]
+        if rule or (firm and kept is None and port.link_layer):
+            grown[name] = Remembered(roles[name], known.rail if known else None, given=rule is not None)
     reserved = frozenset(rule.rail for rule in rules if rule.rail is not None)
     rails = _number_rails(reading.ports, roles, by_rule, memory, reserved)
     for name, rail in rails.items():
         if name in grown:
-            grown[name] = Remembered(roles[name], rail)
+            grown[name] = replace(grown[name], rail=rail)
     assignments = {}
     for port in reading.ports:
         name, rule = key(port), by_rule[key(port)]

@@ -136,6 +136,7 @@ class State:
             _save(self._folder / FILE, content)
         except OSError as error:
             log.warning("state is kept in memory only: %s: %s", self._folder, error.strerror)
+            (self._folder / FILE).with_suffix(".new").unlink(missing_ok=True)
             self._let_go()
 
     def _let_go(self) -> None:
@@ -200,7 +201,8 @@ def _parse(content: Any, origin: Origin) -> _Content | None:
         log.info("the state in use is of %s, this is %s: left alone", sysfs, origin.sysfs)
         return None
     rails = {
-        str(name): Remembered(Role(entry["role"]), _rail(entry.get("rail"))) for name, entry in content["rails"].items()
+        str(name): Remembered(Role(entry["role"]), _rail(entry.get("rail")), entry.get("given") is True)
+        for name, entry in content["rails"].items()
     }
     parts: dict[str, Mapping[str, Any]] = {str(name): dict(part) for name, part in content.get("parts", {}).items()}
     return _Content(rails, parts, str(content.get("boot_id", "")))
@@ -214,7 +216,10 @@ def _rail(value: Any) -> int | None:
 
 
 def _dump(rails: Memory) -> Mapping[str, Mapping[str, str | int | None]]:
-    return {name: {"role": known.role.value, "rail": known.rail} for name, known in sorted(rails.items())}
+    return {
+        name: {"role": known.role.value, "rail": known.rail, **({"given": True} if known.given else {})}
+        for name, known in sorted(rails.items())
+    }
 
 
 def _save(path: Path, content: Mapping[str, Any]) -> None:

@@ -58,13 +58,13 @@ def _check(view: CheckView) -> dict[str, Any]:
     return {
         "state": check_state(view),
         "success": view.success if view.ran else None,
-        "seen": view.good.report.seen if view.good else "",
+        "seen": view.good.report.seen if view.good and view.success else "",
         "message": view.outcome.message if view.outcome else "",
     }
 
 
-def text(health: Mapping[str, Any]) -> str:
-    """The same for people: what is wrong first, each with its evidence and what to do next."""
+def text(health: Mapping[str, Any], asked: str = "") -> str:
+    """The same for people: what is wrong first, each with its evidence and what to do next; at the end who said so."""
     findings = health["findings"]
     counted = [one for one in findings if one["severity"] != "info"]
     if counted:
@@ -75,7 +75,7 @@ def text(health: Mapping[str, Any]) -> str:
         summary = "No finding to look at."
     lines = [f"{health['node']}: {health['status'].upper()}. {summary}"]
     lines += [line for one in findings for line in ("", *_lines(one, health["time"]))]
-    lines += ["", *textwrap.wrap(_looked_at(health["checks"]), WIDTH)]
+    lines += ["", *textwrap.wrap(_looked_at(health["checks"]), WIDTH), *([asked] if asked else [])]
     return "\n".join(lines) + "\n"
 
 
@@ -88,17 +88,21 @@ def _lines(one: Mapping[str, Any], now: float) -> list[str]:
         else f"{one['message'][:1].upper()}{one['message'][1:]}."
     )
     age = max(0.0, now - one["since"])
-    since = f"Since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one['since']))} ({duration(age)})."
+    since = f"Since {moment(one['since'])} ({duration(age)})."
     severity = one["severity"].upper() if one["severity"] != "info" else "info"
     if ack := one["acknowledged"]:
-        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(ack["until"]))
-        since += f" Acknowledged until {until}" + (f": {ack['reason']}." if ack["reason"] else ".")
+        since += f" Acknowledged until {moment(ack['until'])}" + (f": {ack['reason']}." if ack["reason"] else ".")
     return [
         *textwrap.wrap(f"{severity:<10}{told}", WIDTH, initial_indent="  ", subsequent_indent=INDENT),
         *_wrapped(since),
         *(_wrapped(f"Next: {one['next']}") if one["severity"] != "info" else ()),
         *_wrapped(f"[{one['reason']}]"),
     ]
+
+
+def moment(wall: float) -> str:
+    """Unix time as the clock on the wall shows it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
 
 
 def _wrapped(words: str) -> list[str]:
@@ -108,5 +112,7 @@ def _wrapped(words: str) -> list[str]:
 def _looked_at(checks: Mapping[str, Any]) -> str:
     seen = [check["seen"] for check in checks.values() if check["seen"]]
     absent = [name for name, check in checks.items() if check["state"] == "nothing there"]
-    told = f"Looked at: {', '.join(seen)}." if seen else "No port and no GPU was seen here."
+    silent = [name for name, check in checks.items() if check["state"] not in ("ok", "nothing there")]
+    told = f"Looked at: {', '.join(seen)}." if seen else "" if silent else "No port and no GPU was seen here."
+    told += f" No answer from: {', '.join(silent)}." if silent else ""
     return told + (f" Nothing there for: {', '.join(absent)}." if absent else "")

@@ -136,7 +136,7 @@ class InfinibandCheck:
         before = dict(self._lives)
         for port, name, assignment in zip(reading.ports, standing.keys, standing.assignments, strict=True):
             self._history.note(now, port.subject, port.counters, moduli(port.device.driver))
-            life = self._lives.get(name) or Life(since=now)
+            life = self._lives.get(name) or Life(born=now, since=now)
             if (life.subject, life.role) != (port.subject, assignment.role.value):
                 life = replace(life, subject=port.subject, role=assignment.role.value)
             if port.state is not None:

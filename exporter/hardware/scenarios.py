@@ -157,7 +157,11 @@ SCENARIOS: Mapping[str, Scenario] = {
         },
         remarkable="mlx5_9/1",
     ),
-    "saturated": Scenario("counters that stuck at their ceilings long ago; nothing is wrong now", dgx(), _saturated()),
+    "saturated": Scenario(
+        "counters stuck at their ceilings long ago; one port alone has had trouble, when is not known",
+        dgx(),
+        _saturated(),
+    ),
     "congested": Scenario("a RoCE node in an incast: ECN marks and CNPs on every rail, no fault", roce(), _congested()),
     "no-pma": Scenario(
         "an old iWARP device whose counters say `N/A (no PMA)`, beside healthy ports",

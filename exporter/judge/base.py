@@ -116,6 +116,8 @@ def within(moments: Sequence[float]) -> bool:
 
 def most_of(seats: Sequence[Seat], scene: Scene) -> bool:
     """Whether these are many, and more than half of the node's ports of their role."""
+    if not seats:
+        return False
     roles = {seat.assignment.role for seat in seats}
     alike = sum(seat.assignment.role in roles for seat in scene.seats)
     return len(seats) >= MANY and len(seats) * 2 > alike

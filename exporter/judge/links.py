@@ -1,9 +1,22 @@
 """Judging ports: there, up, fast, steady. See exporter/reasons/ports.py for what each finding means."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from exporter.judge.base import Scene, Seat, duration, found, gbit, most_of, on_node, on_port, times, within
+from exporter.judge.base import (
+    MANY,
+    TOGETHER_SECONDS,
+    Scene,
+    Seat,
+    duration,
+    found,
+    gbit,
+    most_of,
+    on_node,
+    on_port,
+    times,
+    within,
+)
 from exporter.life import DAY, forgotten
 from exporter.model import PHYSICAL_STATES, STATES, Finding, Port, Role
 
@@ -25,8 +38,7 @@ def judge_links(scene: Scene) -> Iterator[Finding]:
     gone = _gone(scene)
     yield from _down(down, scene)
     yield from _never_up(scene)
-    for key in gone:
-        yield _missing(key, scene)
+    yield from _missing(gone, scene)
     yield from _too_few(scene, [*down, *(seat for seat in flapping if not seat.port.active)], gone)
     for seat in scene.seats:
         if seat.port.active and seat.port.rate and seat.expected and seat.port.rate < SLOW * seat.expected:
@@ -92,27 +104,54 @@ def _never_up(scene: Scene) -> Iterator[Finding]:
 
 
 def _gone(scene: Scene) -> list[str]:
-    """The keys of ports that were up once and are not listed now; none where a role has all that it should."""
+    """The keys of ports that were up once and are not listed now.
+
+    None where a role has all that it should; and not one that another has come in for, under another name or in
+    another slot.
+    """
     active = Counter(seat.assignment.role.value for seat in scene.seats if seat.port.active)
     full = {role.value for role, wanted in scene.wanted_ports.items() if active[role.value] >= wanted}
-    return [
-        key
-        for key in scene.gone
-        if (life := scene.lives[key]).ever_up and life.role not in full and not forgotten(life, scene.now)
-    ]
+    newcomers: dict[str, list[float]] = defaultdict(list)
+    for seat in scene.seats:
+        newcomers[seat.assignment.role.value].append(seat.life.born)
+    missed = []
+    for key in sorted(scene.gone, key=lambda key: scene.lives[key].since):
+        life = scene.lives[key]
+        if not life.ever_up or life.role in full or forgotten(life, scene.now):
+            continue
+        came = [born for born in newcomers[life.role] if born >= life.since - TOGETHER_SECONDS]
+        if came:
+            newcomers[life.role].remove(min(came))
+        else:
+            missed.append(key)
+    return missed
 
 
-def _missing(key: str, scene: Scene) -> Finding:
-    life = scene.lives[key]
-    ago = duration(scene.now - life.since)
-    return found(
-        "infiniband",
-        "port_missing",
-        life.subject,
-        f"is not listed any more, since {ago}; it was at {key.rpartition('/')[0]} and had been up",
-        life.role,
-        {"key": key, "missing_seconds": round(scene.now - life.since, 1)},
-    )
+def _missing(keys: list[str], scene: Scene) -> Iterator[Finding]:
+    for role in Role:
+        mine = [key for key in keys if scene.lives[key].role == role.value]
+        known = len(mine) + sum(seat.assignment.role is role for seat in scene.seats)
+        since = [scene.lives[key].since for key in mine]
+        if len(mine) >= MANY and len(mine) * 2 > known and within(since):
+            yield on_node(
+                "ports_missing",
+                role,
+                f"{len(mine)} {role} ports are not listed any more, since {duration(scene.now - min(since))}: the "
+                "driver may not be loaded",
+                {"ports": tuple(scene.lives[key].subject for key in mine)},
+            )
+            continue
+        for key in mine:
+            life = scene.lives[key]
+            where = f"; it was at {place}" if ":" in (place := key.rpartition("/")[0]) else ""
+            yield found(
+                "infiniband",
+                "port_missing",
+                life.subject,
+                f"is not listed any more, since {duration(scene.now - life.since)}, and had been up{where}",
+                life.role,
+                {"key": key, "missing_seconds": round(scene.now - life.since, 1)},
+            )
 
 
 def _too_few(scene: Scene, down: list[Seat], gone: list[str]) -> Iterator[Finding]:
@@ -167,18 +206,33 @@ def _went_down(seats: list[Seat], scene: Scene) -> Iterator[Finding]:
     ]
     for role in Role:
         alike = [seat for seat in recent if seat.assignment.role is role]
-        moments = [seat.life.last_fall() or seat.life.since for seat in alike]
-        if len(alike) > 1 and most_of(alike, scene) and within(moments):
+        begin, together = _together(alike)
+        if most_of(together, scene):
             yield on_node(
                 "ports_went_down",
                 role,
-                f"{len(alike)} {role} ports went down together {duration(now - min(moments))} ago and are back: "
-                "ask what happened to the switch or the subnet manager",
-                {"ports": tuple(seat.subject for seat in alike), "longest_outage_seconds": _longest(alike)},
+                f"{len(together)} {role} ports went down together {duration(now - begin)} ago and are back: ask what "
+                "happened to the switch or the subnet manager",
+                {"ports": tuple(seat.subject for seat in together), "longest_outage_seconds": _longest(together)},
             )
-            continue
+            alike = [seat for seat in alike if seat not in together or _fell_alone(seat, begin)]
         for seat in alike:
             yield _came_back(seat, now)
+
+
+def _together(seats: list[Seat]) -> tuple[float, list[Seat]]:
+    """When the most of these ports fell within a short time, and which they are."""
+    moments = sorted({at for seat in seats for at, _ in seat.life.falls})
+    groups = [(begin, [seat for seat in seats if _fell_with(seat, begin)]) for begin in moments]
+    return max(groups, key=lambda group: (len(group[1]), group[0]), default=(0.0, []))
+
+
+def _fell_with(seat: Seat, begin: float) -> bool:
+    return any(begin <= at <= begin + TOGETHER_SECONDS for at, _ in seat.life.falls)
+
+
+def _fell_alone(seat: Seat, begin: float) -> bool:
+    return any(not begin <= at <= begin + TOGETHER_SECONDS for at, _ in seat.life.falls)
 
 
 def _came_back(seat: Seat, now: float) -> Finding:

@@ -112,9 +112,10 @@ GPUS = (
         "check_failing",
         Severity.UNKNOWN,
         "A check does not answer, so nothing is known of what it watches.",
-        "Its last run failed, or one is past its deadline.",
-        "`checks.<name>.timeout`.",
+        "Its runs fail, or one is past its deadline.",
+        "`checks.<name>.timeout`, and 10 s of that.",
         "a bad link: a driver that hangs, or a bug of this program.",
         "Read the message; if a driver hangs, the kernel log says where.",
+        delay=10,
     ),
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.board import Board, Timing
 from exporter.checks.infiniband import Settings
 from exporter.clock import Clock
 from exporter.health import Shown
@@ -73,7 +74,7 @@ def test_a_driver_that_does_not_come_back_is_missed() -> None:
     for _ in range(14):
         play.now += 5
         shown = play.poll(None)
-    assert {reason for _, reason in names(shown)} == {"port_missing"}
+    assert severities(shown) == {("node", "ports_missing"): "critical"}
     assert names(play.run(30, steady)) == set()
 
 
@@ -130,6 +131,36 @@ def test_a_leaf_switch_that_reboots_is_one_finding_then_one_and_then_none() -> N
     everything = {key for _, found in play.log for key in found}
     assert everything == {("node", "ports_down"), ("node", "ports_went_down")}
     assert names(play.run(25 * HOUR, back, step=300)) == set()
+
+
+def test_one_fall_after_a_leaf_that_rebooted_is_told_beside_it() -> None:
+    play = Play()
+    play.run(60, steady)
+    play.run(60, lambda one, _now: counting(down(one), link_downed=1))
+    play.run(120, lambda one, _now: counting(one, link_downed=1))
+    alone = only("mlx5_4/1", lambda one, _now: counting(down(one), link_downed=2))
+    again = lambda one, now: counting(alone(one, now), link_downed=1 + (one.subject == "mlx5_4/1"))  # noqa: E731
+    assert names(play.run(15, again)) == {("node", "ports_went_down"), ("mlx5_4/1", "port_down")}
+    back = lambda one, _now: counting(one, link_downed=1 + (one.subject == "mlx5_4/1"))  # noqa: E731
+    assert names(play.run(60, back)) == {("node", "ports_went_down"), ("mlx5_4/1", "link_went_down")}
+
+
+def test_a_device_that_is_renamed_or_exchanged_is_not_missing() -> None:
+    play = Play()
+    play.run(60, steady)
+    other = replace(port(9), device=replace(port(9).device, name="ibp9s0", pci_address="0000:99:00.0"))
+    play.ports = [*play.ports[:7], other]
+    assert names(play.run(300, steady)) == set()
+
+
+def test_a_check_that_is_switched_off_takes_its_findings_with_it() -> None:
+    play = Play()
+    play.run(60, only("mlx5_3/1", lambda one, _now: replace(one, rate=12.5e9, width=1)))
+    assert play.board.snapshot().status == "critical"
+    other = Board({"gpu": Timing(5.0, 5.0)}, play.clock)
+    other.inherit(play.board)
+    other.stand(play.board.standing())
+    assert other.snapshot().findings == ()
 
 
 def test_24_hours_of_healthy_noise_say_nothing() -> None:

@@ -16,6 +16,8 @@ from exporter.probes.launch import Stop, measure
 from exporter.probes.protocol import Deadlines, Nic, Outcome, Spec
 from tests import fakenccl
 
+pytestmark = pytest.mark.e2e  # processes with deadlines: half a minute of waiting
+
 LONG = Deadlines(start=60, init=60, connect=60, run=60, end=3, abort=0.5)
 INTRA = Spec("nccl", "intra", deadlines=LONG)
 LOOPBACK = Spec("nccl", "loopback", deadlines=LONG, nics=(Nic("mlx5_0"), Nic("mlx5_1")), gpus=("GPU-a", "GPU-b"))

@@ -16,6 +16,8 @@ from exporter.probes.protocol import Deadlines, Nic, Outcome, Spec
 from tests.e2e.daemon import eventually
 from tests.probes import fakeperftest
 
+pytestmark = pytest.mark.e2e  # processes with deadlines: half a minute of waiting
+
 DEADLINES = Deadlines(start=20, connect=20, run=20, end=2, abort=0.5)
 LOOPBACK = Spec("rdma", "loopback", nics=(Nic("mlx5_0"), Nic("mlx5_1", gpu="GPU-b")), deadlines=DEADLINES)
 
