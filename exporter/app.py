@@ -21,6 +21,7 @@ from exporter.clock import Clock
 from exporter.config import Config, load
 from exporter.exposition import OPENMETRICS, TEXT, Exposition
 from exporter.hardware.base import Hardware
+from exporter.hardware.scenarios import END, SCENARIOS
 from exporter.hardware.simulated import elapsed_since
 from exporter.logs import set_up
 from exporter.model import Severity, UserError
@@ -267,7 +268,8 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
             state = State(config.paths.state, create=True, origin=origin(config))
         else:
             root = stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-", ignore_cleanup_errors=True))
-            sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic()))
+            begins = SCENARIOS[scenario].begins if scenario in SCENARIOS else END
+            sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic(), begins))
             state = State(None)
         web = Web(config.web.config_file) if config.web.config_file else None
         listener = stack.enter_context(listen(where))

@@ -38,9 +38,9 @@ class Hang:
 class Scenario:
     """A node. `changes` are files that differ from a healthy one's; `failures` are reads that go wrong.
 
-    Paths are relative to `class/infiniband`; a failure whose path ends in `/` stands for everything below.
-    `ethtool` are statistics that differ, by `<device>/<name>`. `remarkable` is the port, link or GPU that the
-    scenario is about.
+    Paths are relative to `class/infiniband`; a failure whose path ends in `/` stands for everything below. A daemon
+    begins at `begins`: before the fault, where the fault is a change. `ethtool` are statistics that differ, by
+    `<device>/<name>`. `remarkable` is the port, link or GPU that the scenario is about.
     """
 
     sentence: str
@@ -50,6 +50,7 @@ class Scenario:
     remarkable: str = ""
     ethtool: Mapping[str, Value] = field(default_factory=dict)
     gpus: GpuNode = gpu_scenarios.DGX_H100
+    begins: float = END
 
 
 def _port(device: str, file: str) -> str:
@@ -141,11 +142,13 @@ SCENARIOS: Mapping[str, Scenario] = {
         dgx(),
         _down_since(600, "mlx5_6"),
         remarkable="mlx5_6/1",
+        begins=570.0,
     ),
     "leaf-down": Scenario(
         "eight compute ports that lost their links at once: what they share is down, not eight cables",
         dgx(),
         _down_since(600, *COMPUTE),
+        begins=570.0,
     ),
     "symbol-errors": Scenario(
         "a port with a bad cable: symbol errors and retrainings, the rate unharmed",
@@ -217,7 +220,11 @@ SCENARIOS: Mapping[str, Scenario] = {
         "an NVLink that replays and has CRC errors", dgx(), gpus=gpu_scenarios.NVLINK_ERRORS, remarkable="gpu4/link11"
     ),
     "gpu-lost": Scenario(
-        "a GPU that falls off the bus after ten minutes", dgx(), gpus=gpu_scenarios.GPU_LOST, remarkable="gpu5"
+        "a GPU that falls off the bus after ten minutes",
+        dgx(),
+        gpus=gpu_scenarios.GPU_LOST,
+        remarkable="gpu5",
+        begins=570.0,
     ),
     "fabric-unhealthy": Scenario(
         "a GPU with unhealthy NVLink routes, and one that never got into the fabric",

@@ -198,9 +198,9 @@ class SimulatedHost:
         return CpuTimes(total, 0.0, total / 100)
 
 
-def elapsed_since(start: float) -> Callable[[], float]:
-    """A scenario's time in a daemon: END at `start` (monotonic seconds), then as fast as the machine's."""
-    return lambda: END + time.monotonic() - start
+def elapsed_since(start: float, begins: float = END) -> Callable[[], float]:
+    """A scenario's time in a daemon: `begins` at `start` (monotonic seconds), then as fast as the machine's."""
+    return lambda: begins + time.monotonic() - start
 
 
 def _files(index: int, nic: Nic) -> Mapping[str, Value]:
