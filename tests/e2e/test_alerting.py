@@ -3,13 +3,15 @@
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
+from exporter.hardware.scenario_nics import COMPUTE
 from tests.e2e.alerting import ALERTMANAGER, Message, alertmanager, messages, prometheus
-from tests.e2e.daemon import eventually
+from tests.e2e.daemon import eventually, serving
 from tests.e2e.fake_fleet import NODES, Fault, four_nodes
 
 pytestmark = [
@@ -106,3 +108,36 @@ def test_node_is_the_host_name_of_the_target(tmp_path: Path) -> None:
 
         eventually(lambda: len(labels()) == len(hosts), seconds=20)
         assert labels() == dict(zip(hosts, ["gpu-1", "gpu-2", "10.0.0.7", "7gpus"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("scenarios", "expected"),
+    [
+        pytest.param(
+            ("port-down", "healthy", "healthy", "healthy"),
+            ("/pager", "EastwestPortDown", "mlx5_6/1"),
+            id="one dead NIC",
+        ),
+        pytest.param(("port-down",) * 4, ("/pager", "EastwestManyNodes", "leaf-4"), id="a whole leaf"),
+    ],
+)
+def test_four_simulated_daemons_wake_somebody_once(
+    tmp_path: Path, scenarios: Sequence[str], expected: tuple[str, str, str]
+) -> None:
+    """Real daemons, each on a simulated node whose port loses its link half a minute after the start."""
+    leaves = "".join(
+        f"  - {{match: {device}, role: compute, leaf: leaf-{rail}}}\n" for rail, device in enumerate(COMPUTE)
+    )
+    with ExitStack() as stack:
+        receiver, got = stack.enter_context(messages())
+        daemons = []
+        for number, scenario in enumerate(scenarios, 1):
+            config = tmp_path / f"gpu-{number}.yml"
+            config.write_text(f"node: {{name: gpu-{number}}}\nnics:\n{leaves}")
+            flags = ["--simulate", scenario, "--config", str(config)]
+            daemons.append(stack.enter_context(serving(*flags)).url.removeprefix("http://"))
+        notifier = stack.enter_context(alertmanager(tmp_path, receiver))
+        stack.enter_context(prometheus(tmp_path, daemons, notifier))
+        eventually(lambda: names(got), seconds=120)
+        stays(lambda: names(got), seconds=QUIET)
+        assert names(got) == [expected]
