@@ -3,6 +3,7 @@
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
@@ -90,13 +91,18 @@ class Kubelet:
         self._socket.listen()
         self.path = ""
         self._line: socket.socket | None = None
-        Thread(target=self._serve, daemon=True).start()
+        Thread(target=self._answer_until_gone, daemon=True).start()
 
     def close(self) -> None:
         """No more."""
         self._socket.close()
         if self._line is not None:
             self._line.close()
+
+    def _answer_until_gone(self) -> None:
+        """Whoever asks has what it came for before the last word, and may go."""
+        with suppress(OSError):
+            self._serve()
 
     def _serve(self) -> None:
         line, _ = self._socket.accept()
