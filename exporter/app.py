@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,15 +16,16 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from exporter.acks import Acks
-from exporter.build import Machine, Simulated, Sources, build_node, build_prober, judgement, node_name, origin
+from exporter.build import PROBES, Machine, Simulated, Sources, build_node, build_prober, judgement, node_name, origin
 from exporter.clock import Clock
 from exporter.config import Config, load
 from exporter.exposition import OPENMETRICS, TEXT, Exposition
 from exporter.hardware.base import Hardware
 from exporter.hardware.scenarios import END, SCENARIOS
 from exporter.hardware.simulated import elapsed_since
+from exporter.health import troubled
 from exporter.logs import set_up
-from exporter.model import Severity, UserError
+from exporter.model import UserError
 from exporter.node import Node
 from exporter.notify import Notifier
 from exporter.page import Page, node_json
@@ -169,12 +170,14 @@ class Daemon:
             return None
         from exporter.probes.scheduled import ScheduledProbes  # noqa: PLC0415 - a node without probes pays for none
 
-        return ScheduledProbes(build_prober(config, hardware, self._state, suspect=self._suspect))
+        prober = build_prober(config, hardware, self._state, others=self._others)
+        return ScheduledProbes(prober, keeper=self._state)
 
-    def _suspect(self) -> bool:
-        """Whether a finding of weight is open: then what a probe gives is not what is usual."""
-        findings = self._shown.node.board.snapshot().findings
-        return any(shown.finding.severity is not Severity.INFO for shown in findings)
+    def _others(self) -> Sequence[str]:
+        """What has a finding of weight: then what a probe gives is not what is usual. Not counting the probes' own
+        findings, which would keep themselves alive.
+        """
+        return troubled((shown.finding for shown in self._shown.node.board.snapshot().findings), PROBES)
 
     def _use(self, shown: Shown) -> None:
         self._shown = shown

@@ -1,7 +1,7 @@
 """The last outcome of every check: the one thing that threads share."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Literal
@@ -130,12 +130,22 @@ class Judgement:
 
 
 class Board:
-    """Posts come from the runs, snapshots go to the renderers; both are short, under one lock."""
+    """Posts come from the runs, snapshots go to the renderers; both are short, under one lock.
 
-    def __init__(self, timings: Mapping[str, Timing], clock: Clock, judgement: Judgement | None = None) -> None:
+    `elsewhere` are checks that run in another process only, whose findings are shown here as it left them.
+    """
+
+    def __init__(
+        self,
+        timings: Mapping[str, Timing],
+        clock: Clock,
+        judgement: Judgement | None = None,
+        elsewhere: Collection[str] = (),
+    ) -> None:
         self._clock = clock
         self._judgement = judgement or Judgement()
         self._lock = Lock()
+        self._known = {*timings, *elsewhere}
         self._shared = _Shared({name: _Entry(CheckView(name, timing)) for name, timing in sorted(timings.items())})
 
     def begin(self, check: str) -> bool:
@@ -172,8 +182,7 @@ class Board:
         with self._lock:
             self._shared.errors.update(counted.source_errors)
             self._shared.reload_successful = counted.reload_successful
-            kept = {key: known for key, known in before.standing().items() if key[0] in self._shared.entries}
-            self._shared.standing = {**self._shared.standing, **kept}
+            self._shared.standing = {**self._shared.standing, **self._mine(before.standing())}
             for view in counted.checks:
                 if (entry := self._shared.entries.get(view.name)) is not None:
                     entry.view = replace(entry.view, overruns=entry.view.overruns + view.overruns)
@@ -191,8 +200,11 @@ class Board:
     def stand(self, standing: Mapping[Key, Standing]) -> None:
         """Take up the findings of an earlier process."""
         with self._lock:
-            known = {key: one for key, one in standing.items() if key[0] in self._shared.entries}
-            self._shared.standing = {**known, **self._shared.standing}
+            self._shared.standing = {**self._mine(standing), **self._shared.standing}
+
+    def _mine(self, standing: Mapping[Key, Standing]) -> Mapping[Key, Standing]:
+        """What nobody looks at any more, since its check was turned off, would stand for ever."""
+        return {key: known for key, known in standing.items() if key[0] in self._known}
 
     def snapshot(self) -> Snapshot:
         """Everything, frozen."""
@@ -213,9 +225,9 @@ class Board:
 
 def _fresh(standing: Mapping[Key, Standing], views: Iterable[CheckView], now: float) -> Iterator[Standing]:
     """The findings of checks that spoke not too long ago, or have not yet spoken."""
-    current = {view.name for view in views if view.good is None or now - view.good.finished <= view.timing.lifetime}
+    old = {view.name for view in views if view.good is not None and now - view.good.finished > view.timing.lifetime}
     for key, known in standing.items():
-        if key[0] in current:
+        if key[0] not in old:
             yield known
 
 

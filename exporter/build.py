@@ -4,7 +4,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 FIRST = ("gpu",)
 """Checks whose names for things the others show."""
+PROBES = "probes"
+"""The name of the check that the daemon's probes are."""
 PROBES_SECONDS = 5.0
 """How often it is looked whether a probe is due."""
 MARGIN = 0.9
@@ -228,8 +230,9 @@ def build_node(  # noqa: PLR0913 - the one place where a node is put together
         if check.enabled is not False
     }
     if probes is not None:
-        plans["probes"] = Plan(probes, Timing(PROBES_SECONDS, PROBES_SECONDS))
-    return Node(plans, clock, verdict, state)
+        plans[PROBES] = Plan(probes, Timing(PROBES_SECONDS, PROBES_SECONDS))
+    # the daemon alone probes: a one-shot command shows what that found
+    return Node(plans, clock, verdict, state, (PROBES,) if config.probes.enabled else ())
 
 
 def build_prober(  # noqa: PLR0913 - as build_node
@@ -238,11 +241,11 @@ def build_prober(  # noqa: PLR0913 - as build_node
     state: State,
     job: str = "",
     seconds: float | None = None,
-    suspect: Callable[[], bool] = lambda: False,
+    others: Callable[[], Sequence[str]] = tuple,
 ) -> "Prober":
     """The probes of this machine. `job` is the Slurm job whose hook asks, `seconds` the patience of that hook.
 
-    `suspect` says whether a finding is open: nothing is learnt then.
+    `others` as in probes.prober.Means.
     """
     from exporter.probes import assemble  # noqa: PLC0415 - a node without probes pays for none of it
     from exporter.probes.gate import Limits  # noqa: PLC0415 - as above
@@ -257,7 +260,7 @@ def build_prober(  # noqa: PLR0913 - as build_node
     folders = {"sysfs": paths.sysfs, "proc": paths.proc, "state": paths.state}
     known = rules(config)
     return assemble.make_prober(
-        settings, hardware, ports, lambda reading: assign(reading, known, state.rails)[0], folders, job, suspect
+        settings, hardware, ports, lambda reading: assign(reading, known, state.rails)[0], folders, job, others
     )
 
 

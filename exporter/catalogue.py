@@ -16,7 +16,7 @@ import exporter.exposition
 import exporter.probes.figures
 from exporter.health import GONE, SILENCES
 from exporter.metrics import Metric
-from exporter.reasons import GPUS, PORTS, REASONS, TRAFFIC, Reason
+from exporter.reasons import GPUS, PORTS, PROBES, REASONS, TRAFFIC, Reason
 
 MODULES: tuple[tuple[str, ModuleType], ...] = (
     ("Ports (`checks/infiniband.py`)", exporter.checks.port_metrics),
@@ -73,10 +73,11 @@ def reasons() -> str:
         "Made by `eastwest catalogue findings` from the list in the code (`exporter/reasons`); do not edit by hand.",
         "",
         *textwrap.wrap(
-            "A finding names a check, a subject (`mlx5_1/1`, `mlx5_1/pcie`, `gpu0`, `gpu0/link03`, `node`), a severity "
-            "and one of these reasons. The verdict of a node is the worst severity, in the order critical, unknown, "
-            "degraded; info counts for nothing. The severities here are those of a compute (East-West) port: on a "
-            "storage port critical becomes degraded, and what concerns a management port is info.",
+            "A finding names a check, a subject (`mlx5_1/1`, `mlx5_1/pcie`, `gpu0`, `gpu0/link03`, `gpu0/gpu3`, "
+            "`node`), a severity and one of these reasons. The verdict of a node is the worst severity, in the order "
+            "critical, unknown, degraded; info counts for nothing. The severities here are those of a compute "
+            "(East-West) port: on a storage port critical becomes degraded, and what concerns a management port is "
+            "info.",
             118,
         ),
         "",
@@ -93,7 +94,13 @@ def reasons() -> str:
         "|---|---|---|",
         *(f"| [`{one.name}`](#{one.name}) | {one.severity} | {_cell(one.meaning)} |" for one in REASONS.values()),
     ]
-    for title, group in (("Ports", PORTS), ("Errors, congestion, PCIe", TRAFFIC), ("GPUs, NVLinks, checks", GPUS)):
+    groups = (
+        ("Ports", PORTS),
+        ("Errors, congestion, PCIe", TRAFFIC),
+        ("GPUs, NVLinks, checks", GPUS),
+        ("Probes", PROBES),
+    )
+    for title, group in groups:
         lines += ["", f"## {title}"]
         lines += [line for one in group for line in _reason(one)]
     lines += ["", "## Consequences", "", "| while this stands on a device | these are not shown |", "|---|---|"]

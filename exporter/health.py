@@ -26,9 +26,15 @@ SILENCES: Mapping[str, frozenset[str]] = {
     "symbol_errors": frozenset({"receive_errors", "link_recoveries", "link_integrity_errors", "bit_errors"}),
     "bit_errors": frozenset({"receive_errors", "link_integrity_errors"}),
     "pause_storm": frozenset({"congestion", "transmit_discards"}),
-    "fabric_incomplete": frozenset({"fabric_unhealthy", "nvlinks_inactive", "xid_error", "nvlink_errors"}),
-    "fabric_unhealthy": frozenset({"nvlinks_inactive", "xid_error"}),
-    "nvlinks_inactive": frozenset({"xid_error", "nvlink_errors", "nvlink_bit_errors"}),
+    "width_reduced": frozenset({"probe_loopback_slow"}),
+    "speed_reduced": frozenset({"probe_loopback_slow"}),
+    "rate_low": frozenset({"probe_loopback_slow"}),
+    "pcie_downgraded": frozenset({"probe_loopback_slow"}),
+    "fabric_incomplete": frozenset(
+        {"fabric_unhealthy", "nvlinks_inactive", "xid_error", "nvlink_errors", "probe_pair_slow"}
+    ),
+    "fabric_unhealthy": frozenset({"nvlinks_inactive", "xid_error", "probe_pair_slow"}),
+    "nvlinks_inactive": frozenset({"xid_error", "nvlink_errors", "nvlink_bit_errors", "probe_pair_slow"}),
     "nvlink_errors": frozenset({"xid_error", "nvlink_bit_errors"}),
 }
 """A reason and those that are its consequences, on the same device."""
@@ -101,6 +107,11 @@ def status(findings: Iterable[Shown], all_ran: bool) -> str:
     """The verdict: critical > unknown > degraded > ok; info never counts. Unknown before every check has run."""
     worst = max((_RANK[one.finding.severity] for one in findings), default=0)
     return _STATUS[worst if all_ran else max(worst, _RANK[Severity.UNKNOWN])]
+
+
+def troubled(findings: Iterable[Finding], check: str) -> tuple[str, ...]:
+    """The subjects of findings of weight, other than those of one check."""
+    return tuple(sorted({one.subject for one in findings if one.severity is not Severity.INFO and one.check != check}))
 
 
 def _unsilenced(watched: Sequence[Standing]) -> list[Standing]:

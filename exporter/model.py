@@ -52,8 +52,9 @@ Evidence = Mapping[str, str | int | float | bool | tuple[str, ...] | None]
 class Finding:
     """Something that people should know of.
 
-    `subject` is `mlx5_1/1`, `mlx5_1/pcie`, `gpu0`, `gpu0/link03` or `node`; `reason` a name of exporter/reasons;
-    `message` a sentence without its full stop, that begins after the subject: "runs at 100 Gbit/s".
+    `subject` is `mlx5_1/1`, `mlx5_1/pcie`, `gpu0`, `gpu0/link03`, `gpu0/gpu3` (two that talk to each other) or `node`;
+    `reason` a name of exporter/reasons; `message` a sentence without its full stop, that begins after the subject:
+    "runs at 100 Gbit/s".
     """
 
     check: str

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 
@@ -40,9 +40,10 @@ class Node:
         clock: Clock,
         judgement: Judgement | None = None,
         keeper: Keeper | None = None,
+        elsewhere: Collection[str] = (),
     ) -> None:
         self.plans = plans
-        self.board = Board({name: plan.timing for name, plan in plans.items()}, clock, judgement)
+        self.board = Board({name: plan.timing for name, plan in plans.items()}, clock, judgement, elsewhere)
         self._clock = clock
         self._keeper = keeper
         self._telling = Lock()

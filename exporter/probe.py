@@ -12,14 +12,18 @@ from threading import Timer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from exporter.build import Machine, build_prober
+from exporter.build import PROBES, Machine, build_prober, origin
 from exporter.config import Config, load
+from exporter.health import Standing, troubled
+from exporter.health import load as load_findings
+from exporter.judge.probes import MIN_RATIO
 from exporter.logs import set_up
 from exporter.model import UserError
+from exporter.node import FINDINGS
 from exporter.probes import journal
 from exporter.probes.assemble import hook_job
 from exporter.probes.hints import hint
-from exporter.probes.journal import MIN_RATIO, Record
+from exporter.probes.journal import Record
 from exporter.probes.launch import Stop
 from exporter.probes.prober import Prober, Round
 from exporter.probes.protocol import PHASES, Phase, Scope, Spec
@@ -93,12 +97,21 @@ def pause(path: Path | None, length: str) -> int:
 
 @contextmanager
 def _prober(config: Config, job: str = "", seconds: float | None = None) -> Iterator[Prober]:
-    machine, state = Machine(Release(config.paths.state)), State(config.paths.state)
+    machine, state = Machine(Release(config.paths.state)), State(config.paths.state, origin=origin(config))
     try:
-        yield build_prober(config, machine.open(config), state, job, seconds)
+        yield build_prober(config, machine.open(config), state, job, seconds, lambda: others(state))
     finally:
         state.close()
         machine.let_go()
+
+
+def others(state: State) -> Sequence[str]:
+    """What the daemon has found of weight, as it last kept it: as probes.prober.Means has it."""
+    standing: list[Standing] = []
+    state.recall(
+        FINDINGS, lambda content, now, to_wall, _: standing.extend(load_findings(content, now, to_wall).values())
+    )
+    return troubled((known.finding for known in standing), PROBES)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """From a node's paths and settings to a prober: which sources it asks."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,10 +22,10 @@ def make_prober(  # noqa: PLR0913 - the one place where a prober is put together
     assign: Assign,
     paths: Mapping[str, Path],
     job: str = "",
-    suspect: Callable[[], bool] = lambda: False,
+    others: Callable[[], Sequence[str]] = tuple,
 ) -> Prober:
     """`paths` are the host's `sysfs` and `proc`, and `state`. `job` is the Slurm job whose hook this is, if
-    any; `suspect` as in Means.
+    any; `others` as in Means.
 
     `ports` is read by other threads than those of the checks: it shares nothing with `hardware`'s.
     """
@@ -36,7 +36,7 @@ def make_prober(  # noqa: PLR0913 - the one place where a prober is put together
     }
     survey = Survey(schedulers, NvmlLoad(), ports, unknown=unknown_processes(), wanted=compute_only(assign))
     witness = Witness(ports, hardware.gpus, hardware.host, sysfs)
-    means = Means(survey, witness, assign, paths["state"], str(sysfs), suspect)
+    means = Means(survey, witness, assign, paths["state"], str(sysfs), others)
     return Prober(settings, means, Journal(paths["state"]))
 
 

@@ -1,4 +1,5 @@
-"""What is kept of this node's probes: results of 24 h, use of the last hour, what each link usually gives.
+"""What is kept of this node's probes: results of 24 h, use of the last hour, what each link usually gives, and the
+last few trials of each, by which it is judged.
 
 A file in the state folder, since the daemon, a scheduler's hook and a command by hand all probe and all must know of
 each other's; whoever holds the lock writes it, whole or not at all. Where the folder can't be written it is kept in
@@ -13,10 +14,12 @@ import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from exporter.judge.probes import Trial, read_trial
+from exporter.judge.probes import kept as kept_trials
 from exporter.model import UserError
 
 FILE, PAUSE_FILE = "probes.json", "probes-pause.json"
@@ -27,8 +30,6 @@ LEARNT = 20
 """Values kept of each link."""
 ENOUGH = 3
 """Values after the first, from which on a link's usual value is known."""
-MIN_RATIO = 0.9
-"""Share of the expected value below which a value is slow: it is shown, and not learnt from."""
 LONGEST_PAUSE = 30 * DAY
 LOCK_NAME = "\0eastwest-probe"
 Record = Mapping[str, Any]
@@ -40,6 +41,7 @@ class _Kept:
     last: float | None = None
     records: list[Record] = field(default_factory=list)
     learnt: dict[str, list[float]] = field(default_factory=dict)
+    trials: tuple[Trial, ...] = ()
 
 
 class Journal:
@@ -85,6 +87,11 @@ class Journal:
         """The results of the last 24 h, oldest first."""
         return [record for record in self._kept.records if now - record["time"] < DAY]
 
+    @property
+    def trials(self) -> Sequence[Trial]:
+        """What is judged, oldest first; it may be older than the results that are shown."""
+        return self._kept.trials
+
     def expected(self, key: str) -> float | None:
         """What a link usually gives: the median of what was learnt, the first value left out; None before enough."""
         values = self._kept.learnt.get(key, [])[1:]
@@ -94,12 +101,14 @@ class Journal:
         """The last values that were learnt, oldest first."""
         return self._kept.learnt.get(key, [])[-5:]
 
-    def add(self, record: Record, learn: Mapping[str, float]) -> None:
-        """Keep a result, and what each link gave; the caller holds the lock."""
+    def add(self, record: Record, learn: Mapping[str, float], trial: Trial | None = None) -> None:
+        """Keep a result, what each link gave, and what of it is judged; the caller holds the lock."""
         kept = self._kept
         kept.last = float(record["time"])
         kept.records = [old for old in kept.records if kept.last - old["time"] < DAY][-(MAX_RECORDS - 1) :]
         kept.records.append(record)
+        if trial is not None:
+            kept.trials = kept_trials([*kept.trials, trial])
         for key, value in learn.items():
             values = kept.learnt.setdefault(key, [])
             # the very first stays in front: it is never learnt from (cold caches, a driver just loaded)
@@ -110,8 +119,9 @@ class Journal:
         if self._path is None:
             return
         content = {"version": VERSION, "last": self._kept.last, "records": self._kept.records}
+        trials = [asdict(trial) for trial in self._kept.trials]
         try:
-            _replace(self._path, {**content, "learnt": self._kept.learnt})
+            _replace(self._path, {**content, "learnt": self._kept.learnt, "trials": trials})
             status = self._path.stat()
             self._stamp = (status.st_ino, status.st_mtime_ns)
         except OSError as error:
@@ -188,7 +198,8 @@ def _parse(content: Any) -> _Kept:
     ]
     learnt = {str(key): [float(value) for value in values] for key, values in content["learnt"].items()}
     last = content["last"]
-    return _Kept(None if last is None else float(last), records, learnt)
+    trials = tuple(read_trial(trial) for trial in content.get("trials", ()))
+    return _Kept(None if last is None else float(last), records, learnt, trials)
 
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:

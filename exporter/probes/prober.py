@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from exporter.hardware.gpu_load import GpuLoad
+from exporter.judge.probes import MIN_RATIO
 from exporter.model import Port, Ports, Role, SourceError, Unavailable
 from exporter.probes import evidence, jobs
 from exporter.probes.figures import Tally
 from exporter.probes.gate import Limits, Permission, Refusal, Situation, allowed, idle
-from exporter.probes.journal import MIN_RATIO, Journal, Lock, Record, paused_until
+from exporter.probes.journal import Journal, Lock, Record, paused_until
 from exporter.probes.launch import Stop, measure
 from exporter.probes.protocol import Deadlines, Nic, Outcome, Phase, Scope, Spec
-from exporter.probes.record import make_record, shown_flow
+from exporter.probes.record import make_record, make_trial, shown_flow
 from exporter.probes.survey import Survey, Watch
 from exporter.rails import Assignment, Subject
 from exporter.windows import Window
@@ -24,6 +25,8 @@ FRESH_SECONDS = 3.0
 """A look at the node that is this young still holds for the next launch."""
 BY_HAND = frozenset({"paused", "locked", "stuck"})
 """The limits that an operator who asks for a probe now is held to."""
+ALWAYS = float("inf")
+"""Every pair of GPUs is measured."""
 NOT_HERE: Mapping[str, str] = {"tcp": "it measures between nodes, nothing inside one"}
 log = logging.getLogger(__name__)
 Assign = Callable[[Ports], Mapping[Subject, Assignment]]
@@ -43,7 +46,8 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a prober works with. `suspect` says whether a finding about this node is open: then nothing is learnt.
+    """What a prober works with. `others` are the subjects of the findings of weight, not of the probes themselves, that
+    are open: nothing is learnt then.
 
     `launch` is launch.measure, `wall` Unix time.
     """
@@ -53,7 +57,7 @@ class Means:
     assign: Assign
     state: Path | None
     sysfs: str = "/sys"
-    suspect: Callable[[], bool] = lambda: False
+    others: Callable[[], Sequence[str]] = tuple
     launch: Callable[..., Outcome] = measure
     wall: Callable[[], float] = time.time
     clock: Callable[[], float] = time.monotonic
@@ -182,7 +186,13 @@ class Prober:
         if "intra" in scopes:
             usual = [self.journal.expected(jobs.key("intra", engine, settings.size)) for engine in settings.engines]
             known = next((value for value in usual if value is not None), 0.0)
-            yield jobs.intra(settings.size, gpus, MIN_RATIO * known, settings.deadlines)
+            first_pair = jobs.key("intra", "nccl", settings.size, "gpu0", "gpu1")
+            if self.journal.expected(first_pair) is None and not self.means.others():
+                # while what is usual is learnt, that of the pairs is too: later it tells which of them is slow
+                slow_below = ALWAYS
+            else:
+                slow_below = MIN_RATIO * known
+            yield jobs.intra(settings.size, gpus, slow_below, settings.deadlines)
         if "loopback" in scopes:
             turn = int(self.means.wall() // max(settings.limits.min_gap, 1.0))
             pairs: list[tuple[Nic, Nic] | None] = [*jobs.pairs(self._nics(gpus), turn)]
@@ -218,10 +228,11 @@ class Prober:
                 outcome, result="aborted", reason=found.reason, message=f"work appeared: {found}", flows=()
             )
         flows, learn = self._flows(outcome)
-        record = make_record(outcome, beside, flows, found, self.means.wall())
+        others = self.means.others()
+        record = make_record(outcome, beside, flows, found, self.means.wall(), others)
         self._count(outcome, found)
         if outcome.result != "refused":
-            self.journal.add(record, {} if self.means.suspect() else learn)
+            self.journal.add(record, {} if others else learn, make_trial(record))
         return record
 
     def _checked(self, outcome: Outcome, beside: dict[str, Any], before: evidence.Reading) -> Outcome:
@@ -243,13 +254,22 @@ class Prober:
     def _flows(self, outcome: Outcome) -> tuple[tuple[dict[str, Any], ...], Mapping[str, float]]:
         """The flows for people and metrics, and what may be learnt of them: values that are not slow."""
         rails = {nic.subject: nic.rail for nic in outcome.spec.nics}
-        shown, learn = [], {}
+        shown, learn, slow = [], {}, False
+        unknown: dict[str, float] = {}
         for flow in outcome.flows:
             key = jobs.key(outcome.spec.scope, outcome.spec.engine, flow.size, flow.source, flow.target)
             expected = self.journal.expected(key) if flow.kind != "latency" else None
             shown.append(shown_flow(flow, rails, expected, self.journal.recent(key)))
-            if flow.kind != "latency" and (expected is None or flow.bandwidth >= MIN_RATIO * expected):
+            if flow.kind == "latency":
+                continue
+            if expected is None:
+                unknown[key] = flow.bandwidth
+            elif flow.bandwidth >= MIN_RATIO * expected:
                 learn[key] = flow.bandwidth
+            else:
+                slow = True
+        # a slow run does not teach what is usual of links that nothing is known of yet: they may be why it is slow
+        learn |= {} if slow else unknown
         return tuple(shown), learn if outcome.result == "ok" else {}
 
     def _count(self, outcome: Outcome, found: Refusal | None) -> None:

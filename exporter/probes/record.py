@@ -3,19 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from exporter.judge.probes import BAD, Measured, Trial
 from exporter.probes.gate import Refusal
 from exporter.probes.journal import Record
 from exporter.probes.protocol import Flow, Outcome
 
 
-def make_record(
+def make_record(  # noqa: PLR0913 - a result has so many sides
     outcome: Outcome,
     beside: Mapping[str, Any],
     flows: Sequence[Mapping[str, Any]],
     found: Refusal | None,
     now: float,
+    others: Sequence[str] = (),
 ) -> Record:
-    """One result; `beside` is the evidence, `found` the work that appeared meanwhile, `now` Unix time of its end."""
+    """One result; `beside` is the evidence, `found` the work that appeared meanwhile, `now` Unix time of its end.
+
+    `others` are the subjects of the findings of weight that were open.
+    """
     spec = outcome.spec
     return {
         "time": now,
@@ -31,10 +36,36 @@ def make_record(
         "bytes": outcome.bytes,
         "size": spec.size,
         "gpus": list(spec.gpus),
+        "nics": [nic.subject for nic in spec.nics],
+        "open_findings": list(others),
+        "left": outcome.left,
         "flows": list(flows),
         "facts": dict(outcome.facts),
         "evidence": dict(beside),
     }
+
+
+def make_trial(record: Record) -> Trial | None:
+    """What of a result is judged; None where it says nothing: work came first, or the engine can't run here."""
+    if record["preempted"] or record["result"] not in ("ok", *BAD):
+        return None
+    flows = [
+        Measured(flow["source"], flow["target"], flow["bytes_per_second"], flow["expected"])
+        for flow in record["flows"]
+        if flow["expected"] is not None
+    ]
+    return Trial(
+        record["time"],
+        record["scope"],
+        record["engine"],
+        record["result"],
+        record["reason"],
+        record["phase"],
+        tuple(record["nics"]),
+        tuple(record["open_findings"]),
+        record["left"],
+        tuple(flows),
+    )
 
 
 def shown_flow(flow: Flow, rails: Mapping[str, str], expected: float | None, recent: Sequence[float]) -> dict[str, Any]:

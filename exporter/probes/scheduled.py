@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from threading import Lock, Thread
 from typing import Any
 
-from exporter.checks.base import Report
+from exporter.checks.base import Keeper, Report
+from exporter.judge.probes import ProbeScene, judge_probes
 from exporter.probes.figures import samples
 from exporter.probes.launch import Stop
 from exporter.probes.prober import Prober, Round
 
+NAME = "probes"
 JITTER = 0.1
 """Share of min_gap by which a probe is late at random, so that a fleet that was started at once does not stay so."""
 RETRY_SECONDS = 60.0
@@ -23,10 +25,10 @@ log = logging.getLogger(__name__)
 class ScheduledProbes:
     """A check like the others, that reads no hardware itself: `run` begins a round if one is due, and shows results.
 
-    `draw` gives a random number from 0 to 1.
+    `draw` gives a random number from 0 to 1; `keeper` keeps since when this node is to be probed.
     """
 
-    def __init__(self, prober: Prober, draw: Callable[[], float] = random.random) -> None:
+    def __init__(self, prober: Prober, draw: Callable[[], float] = random.random, keeper: Keeper | None = None) -> None:
         self._prober = prober
         self._draw = draw
         self._lock = Lock()
@@ -35,6 +37,12 @@ class ScheduledProbes:
         self._ended = False
         self._said = ""
         self._next = self._first()
+        self._keeper = keeper
+        self._since = prober.means.wall()
+        self._against = ""
+        if keeper is not None:
+            keeper.recall(NAME, self._load)
+            keeper.keep(NAME, lambda _: {"since": self._since}, urgent=False)
 
     def run(self, now: float) -> Report:  # noqa: ARG002 - due by the wall clock, which outlives a restart
         """See checks.base.Check."""
@@ -43,7 +51,8 @@ class ScheduledProbes:
             self._begin()
         prober.journal.refresh()
         records = prober.journal.records(prober.means.wall())
-        return Report((*prober.tally.samples(), *samples(records)))
+        findings = tuple(judge_probes(self._scene()))
+        return Report((*prober.tally.samples(), *samples(records)), findings=findings)
 
     def document(self) -> bytes:
         """`/api/v1/probes`: results of the last 24 h, newest first."""
@@ -57,6 +66,7 @@ class ScheduledProbes:
         """Go on where the probes of an earlier configuration, stopped by now, left off."""
         self._prober.tally = before._prober.tally  # noqa: SLF001 - another object of this class
         self._next = min(self._next, before._next)  # noqa: SLF001 - as above
+        self._against = before._against  # noqa: SLF001 - as above
 
     def abort(self, reason: str) -> None:
         """Abort what runs and begin nothing more; waits for nothing."""
@@ -79,6 +89,16 @@ class ScheduledProbes:
         if since is None:
             return now + self._draw() * gap
         return now + max(0.0, gap - since) + self._draw() * JITTER * gap
+
+    def _load(self, content: Mapping[str, Any], _now: float, _to_wall: float, _same_boot: bool) -> None:
+        self._since = min(self._since, float(content["since"]))
+
+    def _scene(self) -> ProbeScene:
+        """Due is what has not been measured for min_gap: a probe that failed or gave way measured nothing."""
+        prober, now = self._prober, self._prober.means.wall()
+        trials, gap = prober.journal.trials, prober.settings.limits.min_gap
+        measured = max((trial.time for trial in trials if trial.result == "ok"), default=self._since)
+        return ProbeScene(now, trials, gap, min(measured, now) + gap, self._against)
 
     def _begin(self) -> None:
         with self._lock:
@@ -111,6 +131,7 @@ class ScheduledProbes:
         else:
             self._next = now + gap * (1 + JITTER * self._draw())
         self._said = against
+        self._against = against or ", ".join(sorted({record["reason"] for record in done.records if record["reason"]}))
 
 
 def one_line(record: Mapping[str, Any]) -> str:

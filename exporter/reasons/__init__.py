@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from exporter.reasons.base import Reason
 from exporter.reasons.gpus import GPUS
 from exporter.reasons.ports import PORTS
+from exporter.reasons.probes import PROBES
 from exporter.reasons.traffic import TRAFFIC
 
-__all__ = ["GPUS", "PORTS", "REASONS", "TRAFFIC", "Reason"]
+__all__ = ["GPUS", "PORTS", "PROBES", "REASONS", "TRAFFIC", "Reason"]
 
-REASONS: Mapping[str, Reason] = {reason.name: reason for reason in (*PORTS, *TRAFFIC, *GPUS)}
+REASONS: Mapping[str, Reason] = {reason.name: reason for reason in (*PORTS, *TRAFFIC, *GPUS, *PROBES)}

@@ -37,7 +37,7 @@ TARGET = {"job", "instance", "node", "rack"}
 KINDS = {rule["labels"]["kind"] for rule in rules() if rule.get("record") == "subject:eastwest_finding:kind"}
 OURS = {"kind", "scope", "of"}
 """Labels that the recording rules give."""
-NOT_ALERTED = {"port_never_up", "counters_saturated"}
+NOT_ALERTED = {"port_never_up", "counters_saturated", "probe_unverified"}
 """Findings that are for the page only: info by nature."""
 expressions = pytest.mark.parametrize(
     ("where", "expression"),

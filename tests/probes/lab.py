@@ -59,6 +59,8 @@ def good(spec: Spec, rate: float = 300e9) -> Outcome:
         flows = [
             Flow("allreduce", spec.size, (spec.size * 1.75 / rate,) * 5, factor=1.75, transport="P2P", moved=10**9)
         ]
+        if rate < spec.slow_below:
+            flows += [Flow("sendrecv", spec.size, (1e-3,) * 5, *ends) for ends in (("gpu0", "gpu1"), ("gpu1", "gpu0"))]
     else:
         one, other = (nic.subject for nic in spec.nics)
         flows = [
@@ -81,7 +83,7 @@ class Lab:
     clock: Clock = field(default_factory=lambda: Clock(1_700_000_000.0))
     launched: list[Spec] = field(default_factory=list)
     gives: Callable[[Spec, Stop], Outcome] = lambda spec, _: good(spec)
-    suspect: bool = False
+    others: tuple[str, ...] = ()
 
     def prober(self) -> Prober:
         """A new one on the same state, as after a restart."""
@@ -91,7 +93,7 @@ class Lab:
             Witness(self.ports, Gpus2(), Host(), Path("/nonexistent")),
             by_order,
             self.state,
-            suspect=lambda: self.suspect,
+            others=lambda: self.others,
             launch=self._launch,
             wall=self.clock.read,
             clock=self.clock.read,

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from exporter.clock import Clock as ClockOfNode
 from exporter.exposition import number
-from exporter.model import SourceError
+from exporter.model import Finding, SourceError
 from exporter.probes.figures import samples
 from exporter.probes.journal import Lock, pause
 from exporter.probes.launch import Stop
 from exporter.probes.prober import Round
-from exporter.probes.protocol import Outcome, Spec
+from exporter.probes.protocol import Outcome, Spec, read_spec
 from exporter.probes.scheduled import ScheduledProbes
 from exporter.quantities import window
+from exporter.state import State
 from tests.e2e.daemon import eventually
 from tests.probes.fakes import PortsOf, gpus
 from tests.probes.lab import LOCK, Lab, good
@@ -176,7 +178,7 @@ def test_what_is_usual_is_learnt_but_not_from_the_first_run_nor_from_slow_ones(s
 
 
 def test_nothing_is_learnt_while_a_finding_is_open(stop: Stop) -> None:
-    lab = Lab(suspect=True)
+    lab = Lab(others=("mlx5_7/1",))
     lab.limit(min_gap=0.0, max_seconds=1e9, max_bytes=1 << 60)
     prober = lab.prober()
     for _ in range(6):
@@ -246,13 +248,19 @@ def scheduled(lab: Lab, draw: float = 0.5) -> ScheduledProbes:
     return ScheduledProbes(lab.prober(), lambda: draw)
 
 
+def turned(probes: ScheduledProbes) -> tuple[Finding, ...]:
+    """One turn of the check, and the end of the round that it began."""
+    found = probes.run(0.0).findings
+    eventually(lambda: probes._thread is None)  # noqa: SLF001 - the round has ended
+    return found
+
+
 def rounds(lab: Lab, probes: ScheduledProbes, seconds: float) -> int:
     """Turn the schedule for so long; how many probes were launched meanwhile."""
     before = len(lab.launched)
     end = lab.clock.now + seconds
     while lab.clock.now < end:
-        probes.run(0.0)
-        eventually(lambda: probes._thread is None)  # noqa: SLF001 - the round has ended
+        turned(probes)
         lab.clock.now += 300
     return len(lab.launched) - before
 
@@ -299,3 +307,104 @@ def test_a_stop_aborts_what_runs_and_begins_nothing_more() -> None:
     lab.clock.now += 1e6
     probes.run(0.0)
     assert len(lab.launched) == 1
+
+
+def test_while_the_usual_is_learnt_the_pairs_are_measured_too_but_not_beside_a_finding(stop: Stop) -> None:
+    lab = Lab(settings=replace(Lab().settings, engines=("nccl",)))
+    lab.limit(min_gap=0.0, max_seconds=1e9, max_bytes=1 << 60)
+    prober = lab.prober()
+    for others in ((), ("gpu3",), (), (), (), ()):
+        lab.others = others
+        prober.round(stop, ("intra",))
+    below = [spec.slow_below for spec in lab.launched]
+    assert below == [float("inf"), 0.0, *[float("inf")] * 3, pytest.approx(270e9)]
+    assert read_spec(lab.launched[0].dump()).slow_below == float("inf"), "as the worker is told"
+
+
+def test_a_slow_run_does_not_teach_what_is_usual_of_links_unknown_so_far(stop: Stop) -> None:
+    lab = Lab(settings=replace(Lab().settings, engines=("nccl",)))
+    lab.limit(min_gap=0.0, max_seconds=1e9, max_bytes=1 << 60)
+
+    def without_pairs(spec: Spec, _: Stop) -> Outcome:
+        return replace(good(spec), flows=good(spec).flows[:1])
+
+    lab.gives = without_pairs
+    prober = lab.prober()
+    for _ in range(4):
+        prober.round(stop, ("intra",))
+    lab.gives = lambda spec, _: good(spec, 200e9)
+    for _ in range(5):
+        (record,) = prober.round(stop, ("intra",)).records
+    assert [flow["expected"] for flow in record["flows"][1:]] == [None, None]
+
+
+def test_a_preempted_or_refused_probe_says_nothing_of_a_link(stop: Stop) -> None:
+    lab = Lab(settings=replace(Lab().settings, engines=("nccl",)))
+    prober = lab.prober()
+    lab.gives = lambda spec, _: Outcome(spec, "refused", "no_nccl")
+    prober.round(stop)
+    lab.gives = lambda spec, _: Outcome(spec, "aborted", "deadline")
+    prober.round(stop)
+    assert prober.journal.trials == ()
+    lab.clock.now += 86_400
+
+    def late(spec: Spec, _: Stop) -> Outcome:
+        lab.slurm.said = ("job 7",)
+        return good(spec)
+
+    lab.gives = late
+    assert prober.round(stop).records[0]["preempted"]
+    assert prober.journal.trials == ()
+
+
+def test_a_journal_of_an_earlier_release_has_no_trials_and_is_read(tmp_path: Path) -> None:
+    (tmp_path / "probes.json").write_text('{"version": 1, "last": 5.0, "records": [], "learnt": {"a": [1.0]}}')
+    journal = Lab(tmp_path).prober().journal
+    assert (journal.recent("a"), journal.trials) == ([1.0], ())
+
+
+def reasons_found(probes: ScheduledProbes) -> set[tuple[str, str]]:
+    return {(one.subject, one.reason) for one in probes.run(0.0).findings}
+
+
+def test_a_slow_link_is_found_in_the_second_probe_outlives_a_day_and_a_restart_and_is_over_when_repaired(
+    stop: Stop, tmp_path: Path
+) -> None:
+    lab = Lab(tmp_path, settings=replace(Lab().settings, engines=("nccl",)))
+    lab.limit(min_gap=12 * 3600.0)
+    prober = lab.prober()
+
+    def round_at(rate: float) -> set[tuple[str, str]]:
+        lab.gives = lambda spec, _: good(spec, rate)
+        prober.round(stop, ("intra",))
+        seen = reasons_found(scheduled(lab))
+        lab.clock.now += 13 * 3600
+        return seen
+
+    assert [round_at(300e9) for _ in range(4)] == [set()] * 4
+    assert round_at(200e9) == set()
+    slow = {("node", "probe_intra_slow")}
+    assert round_at(200e9) == slow
+    lab.clock.now += 3 * 86_400
+    assert prober.journal.records(lab.clock.now) == []
+    assert reasons_found(scheduled(lab)) == slow
+    lab.others = ("mlx5_1/1",)
+    assert round_at(298e9) == set(), "another finding does not keep this one open"
+
+
+def test_a_probe_that_is_never_possible_is_said_after_a_week_and_a_restart_forgets_nothing(tmp_path: Path) -> None:
+    lab = Lab()
+    lab.slurm.said = ("job 7",)
+    clock = ClockOfNode(wall=lab.clock.read, monotonic=lab.clock.read)
+    for day in range(9):
+        state = State(tmp_path, create=True, clock=clock)
+        probes = ScheduledProbes(lab.prober(), lambda: 0.0, state)
+        turned(probes)
+        found = turned(probes)
+        state.close()
+        assert {one.reason for one in found} == ({"probe_unverified"} if day > 7 else set()), day
+        lab.clock.now += 86_400
+    assert "slurm_allocation" in found[0].message
+    lab.slurm.said = ()
+    assert probes._prober.round(Stop()).records  # noqa: SLF001 - by its own prober
+    assert probes.run(0.0).findings == ()

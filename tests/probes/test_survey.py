@@ -18,6 +18,8 @@ from tests import fakenvml
 from tests.e2e.daemon import eventually
 from tests.probes.fakes import Clock, Load, PortsOf, Scheduler, gpus, survey
 
+pytestmark = pytest.mark.e2e  # processes with deadlines: it waits more than it works
+
 SLURM = Scheduler(Unavailable("no slurmd"))
 
 

@@ -11,7 +11,7 @@ from exporter.board import CheckView, Timing
 from exporter.checks.base import Report
 from exporter.clock import Clock
 from exporter.metrics import NoLabels, gauge
-from exporter.model import Fault, SourceError, Unavailable
+from exporter.model import Fault, Finding, Severity, SourceError, Unavailable
 from exporter.node import Node, Plan
 
 VALUE = gauge("test_value", "A value.", NoLabels)
@@ -212,3 +212,15 @@ def test_a_board_goes_on_counting_after_a_new_configuration() -> None:
     after.board.inherit(before.board)
     after.turn(["only"])
     assert after.board.snapshot().source_errors == {("ports", "eio"): 2}
+
+
+def test_findings_of_a_check_that_was_turned_off_do_not_stand_for_ever() -> None:
+    finding = Finding("only", "node", Severity.CRITICAL, "probe_intra_slow", "is slow")
+    time = HandClock()
+    before = one(time, lambda: Report(findings=(finding,)))
+    before.turn(["only"])
+    assert [shown.finding for shown in before.board.snapshot().findings] == [finding]
+    for elsewhere, kept in (((), []), (("only",), [finding])):
+        after = Node({"other": Plan(Scripted([good()]), TIMING)}, time.clock, elsewhere=elsewhere)
+        after.inherit(before)
+        assert [shown.finding for shown in after.board.snapshot().findings] == kept

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from exporter.cli import main
-from exporter.probe import lines
+from exporter.probe import lines, others
 from exporter.probes.journal import Lock
+from exporter.state import State
 from tests.e2e.daemon import command
+
+pytestmark = pytest.mark.e2e  # processes with deadlines: it waits more than it works
 
 
 @pytest.fixture
@@ -152,3 +155,21 @@ def test_of_many_pairs_of_gpus_the_slowest_are_shown() -> None:
     assert "gpu6 > gpu7" in said[1]
     assert len(said) == 1 + 5 + 1
     assert "slowest of 7 pairs of GPUs; half of them give at least 17.0 GB/s" in said[-1]
+
+
+def test_what_the_daemon_found_holds_off_learning_but_not_what_its_probes_found(config: Path) -> None:
+    def entry(check: str, subject: str, reason: str, severity: str) -> dict[str, object]:
+        named = {"check": check, "subject": subject, "severity": severity, "reason": reason}
+        return {**named, "message": "is slow", "since": 1.0}
+
+    found = [
+        entry("gpu", "gpu3", "gpu_throttled", "degraded"),
+        entry("probes", "node", "probe_intra_slow", "critical"),
+        entry("infiniband", "node", "counters_saturated", "info"),
+    ]
+    folder = config.parent / "state"
+    daemon = State(folder)
+    daemon.keep("findings", lambda _: {"raised": found}, urgent=True)
+    daemon.close()
+    assert others(State(folder)) == ("gpu3",)
+    assert others(State(config.parent / "sys")) == ()
