@@ -306,8 +306,12 @@ def _order(name: str) -> tuple[int, str]:
 
 
 def kept(trials: Iterable[Trial]) -> tuple[Trial, ...]:
-    """The last few of each scope and pair, good and failed apart, in order: all that is needed to judge."""
-    by: dict[tuple[str, frozenset[str], bool], list[Trial]] = defaultdict(list)
-    for trial in trials:
-        by[trial.scope, frozenset(trial.nics), trial.result == "ok"].append(trial)
-    return tuple(sorted((one for mine in by.values() for one in mine[-FAILURES:]), key=lambda one: one.time))
+    """The last few of each scope and pair, good and failed apart, in order: all that is needed to judge.
+
+    In the order in which they came: a clock that was set back does not make the newest an old one.
+    """
+    all_of_them = list(trials)
+    by: dict[tuple[str, frozenset[str], bool], list[int]] = defaultdict(list)
+    for place, trial in enumerate(all_of_them):
+        by[trial.scope, frozenset(trial.nics), trial.result == "ok"].append(place)
+    return tuple(all_of_them[place] for place in sorted(one for mine in by.values() for one in mine[-FAILURES:]))

@@ -28,7 +28,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def probing(root: Path) -> Iterator[Daemon]:
+def probing(root: Path, gap: str = GAP) -> Iterator[Daemon]:
     """A daemon with its own folders, whose path is in its workers' command line."""
     for name in ("sys", "state"):
         (root / name).mkdir()
@@ -36,7 +36,7 @@ def probing(root: Path) -> Iterator[Daemon]:
     config.write_text(
         f"paths: {{sysfs: {root / 'sys'}, state: {root / 'state'}}}\n"
         "checks: {gpu: {enabled: false}, nvlink: {enabled: false}}\n"
-        f"probes: {{enabled: true, min_gap: {GAP}, budget: {BUDGET}}}\n"
+        f"probes: {{enabled: true, min_gap: {gap}, budget: {BUDGET}}}\n"
     )
     # an overdue node begins within a tenth of min_gap
     (root / "state" / "probes.json").write_text(
@@ -136,3 +136,28 @@ def test_a_hook_is_over_by_its_deadline(library: Path) -> None:
     assert time.monotonic() - began < 15
     assert "aborted" in done.stdout or "timeout" in done.stdout
     assert workers(str(library).encode()) == []
+
+
+def test_a_slow_pair_is_a_finding_after_two_probes_and_none_after_a_good_one(library: Path) -> None:
+    """By hand beside the daemon, which judges them; half a minute."""
+    config = library / "eastwest.yml"
+
+    def by_hand(**knobs: object) -> str:
+        fakenccl.configure(library, rate=360e9, latency=1e-5, **knobs)
+        argv = command("probe", "intra", "--config", str(config))
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        return f"{done.returncode} {done.stdout}"
+
+    with probing(library, "30d") as daemon:
+        finding = 'eastwest_finding{check="probes",subject="gpu2/gpu3",severity="critical",reason="probe_pair_slow"}'
+        assert [by_hand()[0] for _ in range(4)] == ["0"] * 4
+        assert by_hand(rate__2__3=40e9)[0] == "1"
+        time.sleep(6)  # the check runs every 5 s
+        assert "eastwest_finding{" not in daemon.get("/metrics").text
+        by_hand(rate__2__3=40e9)
+        eventually(lambda: daemon.value(finding) == 1, 20)
+        (told,) = daemon.get("/api/v1/health").json()["findings"]
+        assert told["evidence"]["direction"] == ["gpu2>gpu3"]
+        assert daemon.value('eastwest_node_health{status="critical"}') == 1
+        assert by_hand()[0] == "0"
+        eventually(lambda: daemon.value('eastwest_node_health{status="ok"}') == 1, 20)

@@ -221,3 +221,8 @@ def test_what_is_kept_is_enough_and_not_more() -> None:
     assert len(few) == 3 * 15
     assert list(few) == sorted(few, key=lambda one: one.time)
     assert kept(few) == few
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_finding() -> None:
+    back = [replace(intra(ratio), time=when) for ratio, when in ((SLOW, 1000.0), (SLOW, 2000.0), (GOOD, 500.0))]
+    assert not list(judge_probes(ProbeScene(600.0, kept(back), GAP)))
