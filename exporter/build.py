@@ -30,9 +30,10 @@ from exporter.hardware.nvml_client import Means, NvmlGpus
 from exporter.hardware.nvml_presence import in_container, library_is_there
 from exporter.hardware.sampler import Bursts
 from exporter.hardware.scenarios import END, SCENARIOS
+from exporter.hardware.selection import Selection
 from exporter.hardware.simulated import EPOCH
 from exporter.hardware.simulation import open_simulation
-from exporter.hardware.sysfs import Selection, SysfsPorts
+from exporter.hardware.sysfs import SysfsPorts
 from exporter.hardware.verbs_client import Verbs
 from exporter.judge.views import PortViews
 from exporter.model import Role, Severity, UserError

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.hardware.files import Files
-from exporter.hardware.sysfs import Selection, SysfsPorts
+from exporter.hardware.selection import Selection
+from exporter.hardware.sysfs import SysfsPorts
 from exporter.model import Port
 
 ACTIVE: Mapping[str, str] = {

@@ -10,12 +10,14 @@ from exporter.hardware.base import EthtoolSource
 from exporter.hardware.device import optional
 from exporter.hardware.ethtool import Ethtool
 from exporter.hardware.files import Files
+from exporter.hardware.gathered import errno_name
 from exporter.hardware.hwmon import celsius, module_sensor
 from exporter.hardware.nic_counters import ALL_PRIORITIES, NicTable, nic_table
 from exporter.hardware.pcie import path_bandwidth
 from exporter.hardware.portmap import KnownPort, PortMap
 from exporter.hardware.refusals import Refusals
-from exporter.hardware.sysfs import REFRESH_SECONDS, Selection, errno_name
+from exporter.hardware.selection import Selection
+from exporter.hardware.sysfs import REFRESH_SECONDS
 from exporter.model import Fault, PciePath, PortDetail, PortDetails
 
 SOURCE = "ethtool"

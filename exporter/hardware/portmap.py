@@ -9,7 +9,9 @@ from pathlib import Path
 
 from exporter.hardware.device import PortLayout, device, port_layout, port_numbers
 from exporter.hardware.files import Files
-from exporter.hardware.sysfs import MAX_PORTS, REFRESH_SECONDS, Selection, errno_name
+from exporter.hardware.gathered import errno_name
+from exporter.hardware.selection import Selection
+from exporter.hardware.sysfs import MAX_PORTS, REFRESH_SECONDS
 from exporter.model import Device, SourceError, Unavailable
 
 

@@ -15,7 +15,7 @@ from exporter.hardware import parse
 from exporter.hardware.device import CounterFile, optional
 from exporter.hardware.files import Files
 from exporter.hardware.portmap import KnownPort, PortMap
-from exporter.hardware.sysfs import Selection
+from exporter.hardware.selection import Selection
 from exporter.model import ACTIVE, BURST_BOUNDS, BurstDirection, BurstReading, Device
 
 DUTY = 0.01

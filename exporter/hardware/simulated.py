@@ -17,7 +17,8 @@ from exporter.hardware.files import Files
 from exporter.hardware.parse import BYTES_PER_MEGABIT
 from exporter.hardware.scenario_nics import Nic
 from exporter.hardware.scenarios import END, Fail, Hang, Scenario, Value, traffic
-from exporter.hardware.sysfs import Selection, SysfsPorts
+from exporter.hardware.selection import Selection
+from exporter.hardware.sysfs import SysfsPorts
 from exporter.model import CpuTimes, Ports
 
 EPOCH = 1_767_225_600.0

@@ -8,10 +8,10 @@ from exporter.hardware.detail import Details
 from exporter.hardware.portmap import PortMap
 from exporter.hardware.sampler import Sampler, targets
 from exporter.hardware.scenarios import Scenario
+from exporter.hardware.selection import Selection
 from exporter.hardware.simulated import SimulatedFiles, SimulatedHost, SimulatedPorts, Simulation
 from exporter.hardware.simulated_ethtool import SimulatedEthtool
 from exporter.hardware.simulated_gpus import open_gpus
-from exporter.hardware.sysfs import Selection
 from exporter.model import BurstReading, Device, Unavailable
 from exporter.model_verbs import VerbsReading
 

@@ -7,9 +7,8 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,45 +16,19 @@ from exporter.hardware import parse
 from exporter.hardware.affinity import GpuFunctions, nearest
 from exporter.hardware.device import CounterFile, CounterGroup, PortLayout, device, optional, port_layout, port_numbers
 from exporter.hardware.files import Files
+from exporter.hardware.gathered import MAX_VENDOR_SERIES, Round, Values, errno_name
 from exporter.hardware.refusals import Refusals
-from exporter.model import ACTIVE, Device, Fault, Port, Ports, SourceError, Unavailable, VendorCounter
+from exporter.hardware.selection import Selection
+from exporter.model import ACTIVE, Device, Port, Ports, SourceError, Unavailable
 
 log = logging.getLogger(__name__)
 Parsed = TypeVar("Parsed")
-SOURCE = "infiniband"
 REFRESH_SECONDS = 60.0
 MAX_PORTS = 16
 """A switchdev uplink shows a port for each virtual function, hundreds of them."""
-MAX_VENDOR_SERIES = 2000
 GIVE_UP = 3
 """A group whose first files all answer EINVAL is not asked further in this poll."""
 LIFESPAN_MARGIN = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which devices and extra counters are read: globs on names, applied before anything is opened.
-
-    An empty `include` takes all; `exclude` wins, as does `ignored` (the operator's rules).
-    """
-
-    include: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    vendor_counters: Sequence[str] = ()
-    ignored: Callable[[str], bool] = lambda _name: False
-
-    def device(self, name: str) -> bool:
-        """Whether the device may be touched."""
-        included = not self.include or _matches(name, self.include)
-        return included and not _matches(name, self.exclude) and not self.ignored(name)
-
-    def vendor(self, name: str) -> bool:
-        """Whether the counter file is wanted."""
-        return _matches(name, self.vendor_counters)
-
-
-def _matches(name: str, globs: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, glob) for glob in globs)
 
 
 @dataclass(slots=True)
@@ -70,40 +43,6 @@ class _Known:
     layouts: dict[int, PortLayout] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Round:
-    """What one poll gathers besides the ports."""
-
-    faults: list[Fault] = field(default_factory=list)
-    vendor_series: int = 0
-
-    def fault(self, subject: str, reason: str, detail: str) -> None:
-        self.faults.append(Fault(SOURCE, subject, reason, detail))
-
-    def failed(self, subject: str, error: OSError, path: str) -> None:
-        self.fault(subject, errno_name(error), path)
-
-
-def errno_name(error: OSError) -> str:
-    """`einval` for OSError(EINVAL): the reason label of a fault."""
-    return errno.errorcode.get(error.errno or 0, "oserror").lower()
-
-
-@dataclass(slots=True)
-class _Values:
-    """What one port's counter files gave."""
-
-    subject: str
-    counters: dict[str, int] = field(default_factory=dict)
-    saturated: list[str] = field(default_factory=list)
-    vendor: list[VendorCounter] = field(default_factory=list)
-
-    def take_vendor(self, file: CounterFile, value: int, found: _Round) -> None:
-        found.vendor_series += 1
-        if found.vendor_series <= MAX_VENDOR_SERIES:
-            self.vendor.append(VendorCounter(file.group, parse.name(file.name), value))
-
-
 class SysfsPorts:
     """Reads `<root>/class/infiniband`; `proc` is for the default routes. `clock` is monotonic seconds."""
 
@@ -111,14 +50,14 @@ class SysfsPorts:
         self,
         root: Path,
         proc: Path,
-        selection: Selection = Selection(),
+        selection: Selection | None = None,
         files: Files | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._root = str(root)
         self._proc = str(proc)
         self._gpus = GpuFunctions(root)
-        self._selection = selection
+        self._selection = selection or Selection()
         self._files = files or Files()
         self._clock = clock
         self._refusals = Refusals(clock)
@@ -141,13 +80,13 @@ class SysfsPorts:
             raise SourceError("enoent", f"paths.sysfs: {self._root} is no directory")
         if not names:
             raise Unavailable(f"{base}: no RDMA device")
-        found = _Round()
+        found = Round()
         ports = tuple(port for name in names for port in self._device(name, f"{base}/{name}", found))
         if found.vendor_series > MAX_VENDOR_SERIES:
             found.fault("node", "too_many_series", f"{found.vendor_series} chosen by vendor_counters")
         return Ports(ports, tuple(found.faults), self._default_route())
 
-    def _device(self, name: str, path: str, found: _Round) -> Iterator[Port]:
+    def _device(self, name: str, path: str, found: Round) -> Iterator[Port]:
         label = parse.name(name)
         try:
             known = self._find(name, path)
@@ -212,7 +151,7 @@ class SysfsPorts:
         for layout in layouts:
             self._files.release(layout.netdev_speed)
 
-    def _port(self, owner: Device, number: int, layout: PortLayout, found: _Round) -> Port:
+    def _port(self, owner: Device, number: int, layout: PortLayout, found: Round) -> Port:
         subject = f"{owner.name}/{number}"
         state = self._value(f"{layout.path}/state", parse.state, subject, found)
         physical = self._value(f"{layout.path}/phys_state", parse.state, subject, found)
@@ -222,7 +161,7 @@ class SysfsPorts:
             negotiated = self._netdev_rate(layout.netdev_speed) or negotiated
         for path, error in layout.unlisted:
             found.failed(subject, error, path)
-        values = _Values(subject)
+        values = Values(subject)
         for group in layout.groups:
             self._group(group, values, found)
         return Port(
@@ -241,7 +180,7 @@ class SysfsPorts:
             vendor=tuple(values.vendor),
         )
 
-    def _value(self, path: str, parser: Callable[[bytes], Parsed | None], subject: str, found: _Round) -> Parsed | None:
+    def _value(self, path: str, parser: Callable[[bytes], Parsed | None], subject: str, found: Round) -> Parsed | None:
         """One attribute of a port; None, and a fault, where it does not answer or makes no sense."""
         if self._refusals and self._refusals.skip(path):
             return None
@@ -256,7 +195,7 @@ class SysfsPorts:
             found.fault(subject, "not_a_number", f"{path}: {parse.text(raw)!r}")
         return value
 
-    def _unread(self, error: OSError, path: str, subject: str, found: _Round) -> None:
+    def _unread(self, error: OSError, path: str, subject: str, found: Round) -> None:
         if error.errno == errno.EINVAL:
             self._refusals.note(path)
         found.failed(subject, error, path)
@@ -283,7 +222,7 @@ class SysfsPorts:
         ipv4 = optional(self._files, f"{self._proc}/net/route")
         return parse.route_netdevs(ipv4) | parse.route6_netdevs(optional(self._files, f"{self._proc}/net/ipv6_route"))
 
-    def _wanted(self, group: CounterGroup, values: _Values) -> Iterable[CounterFile]:
+    def _wanted(self, group: CounterGroup, values: Values) -> Iterable[CounterFile]:
         """The files of a directory without those whose name an earlier group gave, and those left alone for now."""
         files: Iterable[CounterFile] = group.files
         if not values.counters.keys().isdisjoint(group.names):
@@ -295,7 +234,7 @@ class SysfsPorts:
             return ()
         return [file for file in files if not self._refusals.skip(file.path)]
 
-    def _group(self, group: CounterGroup, values: _Values, found: _Round) -> None:
+    def _group(self, group: CounterGroup, values: Values, found: Round) -> None:
         """Read one directory's files; a name that an earlier group gave is not read again."""
         refused = 0
         answered = False
@@ -341,7 +280,7 @@ class SysfsPorts:
             except OSError as error:
                 yield file, error
 
-    def _no_number(self, path: str, raw: bytes, subject: str, found: _Round) -> None:
+    def _no_number(self, path: str, raw: bytes, subject: str, found: Round) -> None:
         """`N/A (no PMA)`, as kernels before 4.20 say it, is a refusal like EINVAL; anything else is a fault."""
         if raw.startswith(b"N/A"):
             self._refusals.note(path)

@@ -14,7 +14,7 @@ from exporter.hardware.child import Child, ChildEndedError
 from exporter.hardware.device import optional
 from exporter.hardware.files import Files
 from exporter.hardware.parse import text
-from exporter.hardware.sysfs import Selection
+from exporter.hardware.selection import Selection
 from exporter.model import SourceError, Unavailable
 from exporter.model_verbs import VerbsDevice, VerbsPort, VerbsReading
 

@@ -8,8 +8,9 @@ import pytest
 
 from exporter.hardware.base import PortSource
 from exporter.hardware.scenarios import SCENARIOS
+from exporter.hardware.selection import Selection
 from exporter.hardware.simulation import open_simulation
-from exporter.hardware.sysfs import Selection, SysfsPorts
+from exporter.hardware.sysfs import SysfsPorts
 from exporter.model import ACTIVE, Unavailable
 from tests.trees import HEALTHY, plant, reader
 

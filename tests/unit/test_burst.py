@@ -19,7 +19,7 @@ from exporter.exposition import Exposition
 from exporter.hardware.files import Files
 from exporter.hardware.portmap import PortMap
 from exporter.hardware.sampler import DUTY, Bursts, Sampler, targets
-from exporter.hardware.sysfs import Selection
+from exporter.hardware.selection import Selection
 from exporter.metrics import Distribution, NoLabels, histogram
 from exporter.model import BurstReading, Device, Role
 from exporter.rails import NicRule, Remembered

@@ -13,8 +13,8 @@ from exporter.hardware.detail import Details
 from exporter.hardware.files import Files
 from exporter.hardware.hwmon import celsius
 from exporter.hardware.pcie import PathBandwidth, bandwidth, path_bandwidth
+from exporter.hardware.selection import Selection
 from exporter.hardware.simulated_ethtool import Row, answer
-from exporter.hardware.sysfs import Selection
 from exporter.model import PortDetail, PortDetails
 from tests.trees import ACTIVE, COUNTERS, Clock, Recorder, plant, put
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from exporter.hardware.files import Files
-from exporter.hardware.sysfs import MAX_PORTS, MAX_VENDOR_SERIES, Selection
+from exporter.hardware.gathered import MAX_VENDOR_SERIES
+from exporter.hardware.selection import Selection
+from exporter.hardware.sysfs import MAX_PORTS
 from tests.trees import ACTIVE, HEALTHY, Clock, Recorder, by_subject, plant, put, reader
 
 RECORDED = Path(__file__).parents[3] / "shared/data/h100-node"

@@ -16,7 +16,7 @@ from exporter.exposition import Exposition
 from exporter.hardware.files import Files
 from exporter.hardware.portmap import PortMap
 from exporter.hardware.refusals import RETRY_SECONDS
-from exporter.hardware.sysfs import Selection
+from exporter.hardware.selection import Selection
 from exporter.model import Port, SourceError, Unavailable
 from tests.trees import ACTIVE, COUNTERS, HEALTHY, Clock, Recorder, by_subject, plant, put, reader
 

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.checks.verbs import VerbsCheck
 from exporter.hardware import verbs_client
-from exporter.hardware.sysfs import Selection
+from exporter.hardware.selection import Selection
 from exporter.hardware.verbs_client import Verbs, command
 from exporter.model import SourceError, Unavailable
 from exporter.model_verbs import VerbsDevice, VerbsPort
