@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -130,14 +131,18 @@ def test_four_simulated_daemons_wake_somebody_once(
     )
     with ExitStack() as stack:
         receiver, got = stack.enter_context(messages())
-        daemons = []
+        starting = []
         for number, scenario in enumerate(scenarios, 1):
             config = tmp_path / f"gpu-{number}.yml"
             config.write_text(f"node: {{name: gpu-{number}}}\nnics:\n{leaves}")
-            flags = ["--simulate", scenario, "--config", str(config)]
-            daemons.append(stack.enter_context(serving(*flags)).url.removeprefix("http://"))
+            starting.append(serving("--simulate", scenario, "--config", str(config)))
+        # all at once: the ports of a leaf go down within a second, here as well
+        with ThreadPoolExecutor(len(starting)) as pool:
+            daemons = list(pool.map(lambda one: one.__enter__(), starting))
+        for one in starting:
+            stack.push(one)
         notifier = stack.enter_context(alertmanager(tmp_path, receiver))
-        stack.enter_context(prometheus(tmp_path, daemons, notifier))
+        stack.enter_context(prometheus(tmp_path, [one.url.removeprefix("http://") for one in daemons], notifier))
         eventually(lambda: names(got), seconds=120)
         stays(lambda: names(got), seconds=QUIET)
         assert names(got) == [expected]
