@@ -46,6 +46,8 @@ class Node:
         self.board = Board({name: plan.timing for name, plan in plans.items()}, clock, judgement, elsewhere)
         self._clock = clock
         self._keeper = keeper
+        # what a single look finds is what the command prints: said in the log as well, it would be noise in cron's mail
+        self._aloud = judgement is None or judgement.patient
         self._telling = Lock()
         self._told: dict[tuple[str, str, str], Severity] = {}
         if keeper is not None:
@@ -122,7 +124,9 @@ class Node:
             for key, finding in now.items():
                 if self._told.get(key) is not finding.severity:
                     log.log(
-                        logging.INFO if finding.severity is Severity.INFO else logging.WARNING,
+                        (logging.INFO if finding.severity is Severity.INFO else logging.WARNING)
+                        if self._aloud
+                        else logging.DEBUG,
                         "finding severity=%s subject=%s reason=%s: %s",
                         finding.severity,
                         finding.subject,
