@@ -3,8 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.replays import Replays, pool
+
+settings.register_profile("any-machine", deadline=None)  # no time is a test: machines are noisy
+settings.load_profile("any-machine")
 
 
 @pytest.fixture(scope="session")

@@ -22,14 +22,14 @@ QUICK = {"1m": "3s", "2m": "4s", "5m": "6s", "10m": "8s", "15m": "9s", "30m": "1
 Message = Mapping[str, Any]
 
 
-def quick_rules() -> str:
+def quick_rules(quick: Mapping[str, str]) -> str:
     """The shipped rules, evaluated every second."""
     rules = yaml.safe_load((DEPLOY / "eastwest.rules.yml").read_text())
     for group in rules["groups"]:
         group["interval"] = "1s"
         for rule in group["rules"]:
             if "for" in rule:
-                rule["for"] = QUICK[rule["for"]]
+                rule["for"] = quick[rule["for"]]
             if "keep_firing_for" in rule:
                 rule["keep_firing_for"] = "2s"
     return yaml.safe_dump(rules)
@@ -96,9 +96,9 @@ def alertmanager(folder: Path, receiver: str) -> Iterator[str]:
 
 
 @contextmanager
-def prometheus(folder: Path, targets: list[str], alertmanager: str) -> Iterator[str]:
+def prometheus(folder: Path, targets: list[str], alertmanager: str, quick: Mapping[str, str] = QUICK) -> Iterator[str]:
     """A real Prometheus with the shipped rules; its URL."""
-    write(folder / "eastwest.rules.yml", quick_rules())
+    write(folder / "eastwest.rules.yml", quick_rules(quick))
     config, listen = write(folder / "prometheus.yml", quick_prometheus(targets, alertmanager, folder)), free_address()
     command = [
         "prometheus",
