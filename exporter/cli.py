@@ -44,8 +44,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         args, unknown = parser.parse_known_args(argv)
         if unknown:
             args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    except SystemExit:
+    except SystemExit as end:
         write_out("")  # what --help and --version left to be written
+        if end.code and any(word.startswith("--hook") for word in (sys.argv[1:] if argv is None else argv)):
+            raise SystemExit(0) from end  # a typo in a prolog must not drain a fleet
         raise
     return args
 
