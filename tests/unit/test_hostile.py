@@ -22,7 +22,7 @@ HOSTILE = [
     "<script>alert('x')</script>",
     '"><img src=x onerror=alert(1)>',
     "back\\slash\\n\\",
-    "{{ 7 * 7 }}{% raw %}",
+    "{{ 7777 * 7777 }}{% raw %}",
     "\x1b[31mred\x07\r\n\x00end",
     "\u202eright to left\u2028line",
     "a" * 5000,
@@ -78,7 +78,7 @@ def test_nothing_that_others_name_is_more_than_text(bad: str, tmp_path: Path) ->
 
     page = Page(bad).render(snapshot).decode()
     assert Tags(page).found <= Tags(Page("n").render(clean).decode()).found
-    assert "49" not in page.replace("7 * 7", "") or "{{" not in bad
+    assert "60481729" not in page.replace("7777 * 7777", "") or "{{" not in bad
     json.loads(node_json(snapshot, bad, {"rack": bad}))
 
 
