@@ -5,14 +5,13 @@ A file of its own, as release.json, since the daemon owns the state file and a c
 
 import json
 import logging
-import os
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from exporter.health import Ack
 from exporter.model import UserError
+from exporter.whole import write_whole
 
 FILE = "acks.json"
 MOST = 256
@@ -93,12 +92,4 @@ def acknowledge(folder: Path, subject: str, reason: str, seconds: float) -> Ack:
 
 def _write(path: Path, acks: Iterable[Ack]) -> None:
     content = {"acks": [{"subject": one.subject, "reason": one.reason, "until": one.until} for one in acks]}
-    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(content, file)
-            os.fchmod(file.fileno(), 0o644)  # a daemon of another user reads it
-        Path(beside).replace(path)
-    except OSError:
-        Path(beside).unlink(missing_ok=True)
-        raise
+    write_whole(path, json.dumps(content).encode())

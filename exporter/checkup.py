@@ -8,7 +8,7 @@ import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from exporter.model import UserError
 from exporter.output import write_out
@@ -25,18 +25,8 @@ MOST_BYTES = 4 << 20
 log = logging.getLogger(__name__)
 
 
-class Parser(argparse.ArgumentParser):
-    """Bad usage ends with 64."""
-
-    def error(self, message: str) -> NoReturn:
-        """See argparse."""
-        self.print_usage(sys.stderr)
-        self.exit(BAD_USAGE, f"{self.prog}: {message}\n")
-
-
 def check_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `check`."""
-    parser.__class__ = Parser
     parser.add_argument("--config", type=Path, metavar="F", help="configuration file (YAML); default: none needed")
     parser.add_argument("--simulate", metavar="SCENARIO", help="a simulated node instead; `help` lists them")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")

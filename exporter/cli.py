@@ -6,10 +6,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from exporter import __version__
-from exporter.checkup import ACK, CHECK, ack_flags, check_flags, run_ack, run_check
-from exporter.checkup import Parser as CheckParser
+from exporter.checkup import ACK, BAD_USAGE, CHECK, ack_flags, check_flags, run_ack, run_check
 from exporter.fleet.command import ESTIMATE, LOCATE, estimate_flags, locate_flags, run_estimate, run_locate
 from exporter.model import UserError
 from exporter.output import write_out
@@ -40,7 +40,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     try:
         parser = _parser()
         if "check" in (sys.argv[1:] if argv is None else argv):
-            parser.__class__ = CheckParser  # whose status a scheduler reads
+            parser.bad_usage = BAD_USAGE
         args, unknown = parser.parse_known_args(argv)
         if unknown:
             args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -73,15 +73,26 @@ def _nodes(text: str) -> int:
     return int(text)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="eastwest", description="Which GPU-to-GPU link of this node is slow, and on what evidence."
-    )
+class _Parser(argparse.ArgumentParser):
+    """Bad usage ends with `bad_usage`; the parsers of commands are of this class too."""
+
+    bad_usage = 2
+
+    def error(self, message: str) -> NoReturn:
+        """See argparse."""
+        self.print_usage(sys.stderr)
+        self.exit(self.bad_usage, f"{self.prog}: error: {message}\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="eastwest", description="Which GPU-to-GPU link of this node is slow, and on what evidence.")
     parser.add_argument("--version", action="version", version=f"eastwest {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, (summary, flags, run) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
         flags(command)
+        if name == "check":
+            command.bad_usage = BAD_USAGE  # a scheduler reads its status as a node's
         command.set_defaults(run=run, parser=command)
     return parser
 

@@ -158,6 +158,17 @@ class History:
         (since, before), (until, after) = track.at(begin, known.until), track.at(end, known.until)
         return Moved(after - before, until - since) if until > since else None
 
+    def steady(self, now: float, subject: str, name: str, part: float, parts: int) -> Moved | None:
+        """How far a counter moved in the last `parts` times `part` seconds; None unless it moved in each of them."""
+        begin = now - part * parts
+        if not self.covers(subject, name, begin + STEP):
+            return None
+        for index in range(parts):
+            moved = self.between(subject, name, begin + part * index, begin + part * (index + 1))
+            if moved is None or moved.amount <= 0:
+                return None
+        return self.between(subject, name, begin, now)
+
     def covers(self, subject: str, name: str, since: float) -> bool:
         """Whether a counter has been read from `since` on."""
         track = self._track(subject, name)

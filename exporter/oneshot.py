@@ -1,8 +1,6 @@
 """Commands that poll once and end: the same checks through the same runner, without the schedule."""
 
 import logging
-import os
-import tempfile
 from pathlib import Path
 
 from exporter.build import node_name, polled_once
@@ -11,6 +9,7 @@ from exporter.exposition import Exposition
 from exporter.logs import set_up
 from exporter.model import UserError
 from exporter.output import write_out
+from exporter.whole import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -28,24 +27,8 @@ def metrics(path: Path | None, scenario: str | None, output: Path | None) -> int
     if output is None:
         write_out(text)
     else:
-        write_atomically(output, text)
+        try:
+            write_whole(output, text)
+        except OSError as error:
+            raise UserError(f"--output: {output}: {error.strerror}") from error
     return 0
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` beside `path` and rename it over: a reader sees the old file or the new one, never a part.
-
-    Raises UserError. The file can be read by all, as node_exporter needs.
-    """
-    try:
-        descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise UserError(f"--output: {path}: {error.strerror}") from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), 0o644)
-        Path(beside).replace(path)
-    except OSError as error:
-        Path(beside).unlink(missing_ok=True)
-        raise UserError(f"--output: {path}: {error.strerror}") from error

@@ -7,13 +7,13 @@ outlives a restart of the daemon in the middle of the maintenance. A signal need
 import fcntl
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from exporter.model import UserError
+from exporter.whole import write_whole
 
 FILE = "release.json"
 LONGEST = 86_400.0
@@ -110,8 +110,4 @@ def _read(path: Path) -> tuple[float, bool]:
 
 
 def _write(path: Path, until: float, closed: bool) -> None:
-    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(descriptor, "w") as file:
-        json.dump({"until": until, "closed": closed}, file)
-        os.fchmod(file.fileno(), 0o644)  # a daemon of another user reads it
-    Path(beside).replace(path)
+    write_whole(path, json.dumps({"until": until, "closed": closed}).encode())

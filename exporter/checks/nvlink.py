@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from exporter.checks.base import Keeper, Report
 from exporter.hardware.base import GpuSource
@@ -123,7 +123,7 @@ class NvlinkCheck:
         self._counts: dict[str, dict[tuple[int, str], int]] = {}
         self._history = History()
         if keeper is not None:
-            keeper.recall(NAME, self._load)
+            keeper.recall(NAME, self._history.load)
 
     def run(self, now: float) -> Report:
         """See checks.base.Check."""
@@ -146,9 +146,6 @@ class NvlinkCheck:
             findings=tuple(judge_nvlinks(reading.gpus, expected, self._history, now)),
             seen=f"{active} NVLinks active",
         )
-
-    def _load(self, content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool) -> None:
-        self._history.load(content, now, to_wall, same_boot)
 
     def _errors(self, gpu: Gpu) -> Iterator[Sample]:
         """Errors by type. A link that does not answer counts as it last did: a sum that falls looks like a reset."""

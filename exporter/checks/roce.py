@@ -1,7 +1,7 @@
 """RoCE detail: pauses, the physical layer, drops, the PCIe under the NIC. From ethtool statistics and sysfs."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from exporter.checks.base import Keeper, Report
 from exporter.checks.port_metrics import PortLabels
@@ -113,7 +113,7 @@ class RoceCheck:
         self._history = History()
         self._hot: frozenset[str] = frozenset()
         if keeper is not None:
-            keeper.recall(NAME, self._load)
+            keeper.recall(NAME, self._history.load)
 
     def run(self, now: float) -> Report:
         """See checks.base.Check."""
@@ -127,9 +127,6 @@ class RoceCheck:
         if self._keeper is not None:
             self._keeper.keep(NAME, self._history.dump, urgent=False)
         return Report(tuple(_samples(reading)), reading.faults, findings=findings)
-
-    def _load(self, content: Mapping[str, Any], now: float, to_wall: float, same_boot: bool) -> None:
-        self._history.load(content, now, to_wall, same_boot)
 
 
 def _samples(reading: PortDetails) -> Iterator[Sample]:

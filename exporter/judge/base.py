@@ -14,6 +14,8 @@ Likeness = tuple[str, ...]
 TOGETHER_SECONDS = 30.0
 """Things that happen to several ports within this time have one cause."""
 MANY = 3
+BIT_ERROR_LIMIT = 1e-12
+"""Errors a bit, after correction, that a good link stays below (IBTA)."""
 _LESS = {Severity.CRITICAL: Severity.DEGRADED}
 
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from exporter.history import History
-from exporter.judge.base import duration, found, gbit, times
+from exporter.judge.base import BIT_ERROR_LIMIT, duration, found, gbit, times
 from exporter.judge.views import PortView
 from exporter.model import Finding, PciePath, PortDetail, Role
 
 WINDOW, HOUR = 300.0, 3600.0
 PAUSED, STORM = 0.05, 0.5
 HOT, COOLER = 80.0, 75.0
-BIT_ERROR_LIMIT, MIN_ERRORS = 1e-12, 10
+MIN_ERRORS = 10
 DOWNGRADED = 0.99
 IN_USE = 0.01
 """Share of a port's rate from which on its PCIe path is judged: idle links slow down on purpose."""

@@ -4,16 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
-from exporter.history import Moved
-from exporter.judge.base import Scene, Seat, duration, listed, on_node, on_port
+from exporter.judge.base import BIT_ERROR_LIMIT, Scene, Seat, duration, listed, on_node, on_port
 from exporter.model import Finding, Role
 
 HOUR, PART, PARTS = 3600.0, 300.0, 3
-BIT_ERROR_LIMIT = 1e-12
 MIN_SYMBOL_ERRORS_PER_HOUR = 120.0
 TIMES_MEDIAN = 10
-SLACK = 30.0
-"""Seconds by which a history may fall short of three parts."""
 EVENTS = {
     "local_link_integrity_errors": ("link_integrity_errors", "local link integrity errors", 1),
     "excessive_buffer_overrun_errors": ("buffer_overruns", "buffer overruns", 1),
@@ -57,12 +53,7 @@ def judge_errors(scene: Scene) -> Iterator[Finding]:
 
 def _symbol_errors(seat: Seat, scene: Scene) -> Iterator[Finding]:
     now, begin = scene.now, scene.now - PART * PARTS
-    parts = [_part(scene, seat, begin + PART * part) for part in range(PARTS)]
-    if any(part is None or part.amount <= 0 for part in parts):
-        return
-    if not scene.history.covers(seat.subject, "symbol_errors", begin + SLACK):
-        return
-    moved = scene.history.between(seat.subject, "symbol_errors", begin, now)
+    moved = scene.history.steady(now, seat.subject, "symbol_errors", PART, PARTS)
     if moved is None:
         return
     hourly = moved.per_second * HOUR
@@ -95,10 +86,6 @@ def _symbol_errors(seat: Seat, scene: Scene) -> Iterator[Finding]:
         f"have {usual:,.0f} (median)",
         evidence,
     )
-
-
-def _part(scene: Scene, seat: Seat, begin: float) -> Moved | None:
-    return scene.history.between(seat.subject, "symbol_errors", begin, begin + PART)
 
 
 def _events(seat: Seat, scene: Scene, name: str) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from exporter.history import History
-from exporter.judge.base import duration, listed, times
+from exporter.judge.base import BIT_ERROR_LIMIT, duration, listed, times
 from exporter.life import Life
 from exporter.model import Evidence, Finding
 from exporter.model_gpu import FABRIC_COMPLETED, Gpu, NvLink, XidLine
@@ -21,8 +21,6 @@ RECOVERIES = ("recovery", "recovery_failed")
 REPEATS = ("replay", "crc_flit", "crc_data", "effective_errors", "receive_errors", "local_link_integrity")
 REPEATS_PER_HOUR = 60.0
 TIMES_MEDIAN = 10
-SLACK = 30.0
-BIT_ERROR_LIMIT = 1e-12
 
 
 def _found(check: str, reason: str, subject: str, message: str, evidence: Evidence) -> Finding:
@@ -195,20 +193,9 @@ def _repeats(gpu: Gpu, history: History, now: float) -> Mapping[str, dict[int, f
         subject = link_subject(gpu, link)
         for kind in REPEATS:
             if kind in link.errors:
-                rates[kind][link.number] = _steady(history, subject, kind, now) if kind in moving[link.number] else 0.0
+                moved = history.steady(now, subject, kind, PART, PARTS) if kind in moving[link.number] else None
+                rates[kind][link.number] = moved.per_second * HOUR if moved is not None else 0.0
     return rates
-
-
-def _steady(history: History, subject: str, kind: str, now: float) -> float:
-    begin = now - PART * PARTS
-    if not history.covers(subject, kind, begin + SLACK):
-        return 0.0
-    for part in range(PARTS):
-        moved = history.between(subject, kind, begin + PART * part, begin + PART * (part + 1))
-        if moved is None or not moved.amount:
-            return 0.0
-    moved = history.between(subject, kind, begin, now)
-    return moved.per_second * HOUR if moved is not None else 0.0
 
 
 def _errors(

@@ -8,12 +8,9 @@ memory.
 
 import json
 import logging
-import os
 import socket
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from typing import Any
 from exporter.judge.probes import Trial, read_trial
 from exporter.judge.probes import kept as kept_trials
 from exporter.model import UserError
+from exporter.whole import write_whole
 
 FILE, PAUSE_FILE = "probes.json", "probes-pause.json"
 VERSION = 1
@@ -121,7 +119,7 @@ class Journal:
         content = {"version": VERSION, "last": self._kept.last, "records": self._kept.records}
         trials = [asdict(trial) for trial in self._kept.trials]
         try:
-            _replace(self._path, {**content, "learnt": self._kept.learnt, "trials": trials})
+            write_whole(self._path, json.dumps({**content, "learnt": self._kept.learnt, "trials": trials}).encode())
             status = self._path.stat()
             self._stamp = (status.st_ino, status.st_mtime_ns)
         except OSError as error:
@@ -181,7 +179,7 @@ def pause(folder: Path, seconds: float, now: float) -> float:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if seconds:
-            _replace(folder / PAUSE_FILE, {"until": now + seconds})
+            write_whole(folder / PAUSE_FILE, json.dumps({"until": now + seconds}).encode())
         else:
             (folder / PAUSE_FILE).unlink(missing_ok=True)
     except OSError as error:
@@ -200,17 +198,3 @@ def _parse(content: Any) -> _Kept:
     last = content["last"]
     trials = tuple(read_trial(trial) for trial in content.get("trials", ()))
     return _Kept(None if last is None else float(last), records, learnt, trials)
-
-
-def _replace(path: Path, content: Mapping[str, Any]) -> None:
-    """Write beside the file, rename over it. Raises OSError."""
-    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(content, file)
-            os.fchmod(file.fileno(), 0o644)
-        Path(beside).replace(path)
-    except OSError:
-        with suppress(OSError):
-            Path(beside).unlink()
-        raise
