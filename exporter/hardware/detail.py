@@ -10,7 +10,7 @@ from exporter.hardware.base import EthtoolSource
 from exporter.hardware.device import optional
 from exporter.hardware.ethtool import Ethtool
 from exporter.hardware.files import Files
-from exporter.hardware.gathered import errno_name
+from exporter.hardware.gathered import Absences, errno_name
 from exporter.hardware.hwmon import celsius, module_sensor
 from exporter.hardware.nic_counters import ALL_PRIORITIES, NicTable, nic_table
 from exporter.hardware.pcie import path_bandwidth
@@ -46,6 +46,7 @@ class Details:
         self._map = PortMap(root, selection, files, clock)
         self._ethtool = Ethtool(ethtool)
         self._refusals = Refusals(clock)
+        self._absences = Absences()
         self._in_use: dict[str, set[str]] = {}
         self._paths: tuple[PciePath, ...] = ()
         self._sensors: dict[str, str] = {}
@@ -64,7 +65,7 @@ class Details:
             self._say_namespace()
         else:
             found.faults += found.foreign
-        return PortDetails(details, self._paths, tuple(found.faults))
+        return PortDetails(details, self._paths, self._absences.settled(found.faults))
 
     def _slow_read(self, ports: Iterable[KnownPort]) -> None:
         """What changes seldom: links are retrained, sensors come and go with modules."""

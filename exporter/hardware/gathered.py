@@ -1,6 +1,7 @@
 """What one poll of sysfs gathers beside its ports, and what one port's counter files gave."""
 
 import errno
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from exporter.hardware import parse
@@ -9,6 +10,7 @@ from exporter.model import Fault, VendorCounter
 
 SOURCE = "infiniband"
 MAX_VENDOR_SERIES = 2000
+_NOT_THERE = frozenset({"enoent", "enodev"})
 
 
 @dataclass(slots=True)
@@ -30,6 +32,24 @@ class Round:
 def errno_name(error: OSError) -> str:
     """`einval` for OSError(EINVAL): the reason label of a fault."""
     return errno.errorcode.get(error.errno or 0, "oserror").lower()
+
+
+class Absences:
+    """Which files were not there, from one round to the next.
+
+    The kernel takes a device's files away one after the other, and puts them there so: a round that meets a driver
+    reload half-way finds files missing of a device that nothing is wrong with. So what is not there is a fault from
+    the second round in a row on; in the very first, with nothing to compare it with, at once.
+    """
+
+    def __init__(self) -> None:
+        self._before: frozenset[Fault] | None = None
+
+    def settled(self, faults: Sequence[Fault]) -> tuple[Fault, ...]:
+        """The faults of this round without those of things that were there a round ago."""
+        missing = frozenset(fault for fault in faults if fault.reason in _NOT_THERE)
+        before, self._before = self._before, missing
+        return tuple(fault for fault in faults if before is None or fault not in missing or fault in before)
 
 
 @dataclass(slots=True)

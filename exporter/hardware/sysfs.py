@@ -16,7 +16,7 @@ from exporter.hardware import parse
 from exporter.hardware.affinity import GpuFunctions, nearest
 from exporter.hardware.device import CounterFile, CounterGroup, PortLayout, device, optional, port_layout, port_numbers
 from exporter.hardware.files import Files
-from exporter.hardware.gathered import MAX_VENDOR_SERIES, Round, Values, errno_name
+from exporter.hardware.gathered import MAX_VENDOR_SERIES, Absences, Round, Values, errno_name
 from exporter.hardware.refusals import Refusals
 from exporter.hardware.selection import Selection
 from exporter.model import ACTIVE, Device, Port, Ports, SourceError, Unavailable
@@ -61,6 +61,7 @@ class SysfsPorts:
         self._files = files or Files()
         self._clock = clock
         self._refusals = Refusals(clock)
+        self._absences = Absences()
         self._known: dict[str, _Known] = {}
         self._route: tuple[float, frozenset[str]] = (-REFRESH_SECONDS, frozenset())
 
@@ -84,7 +85,7 @@ class SysfsPorts:
         ports = tuple(port for name in names for port in self._device(name, f"{base}/{name}", found))
         if found.vendor_series > MAX_VENDOR_SERIES:
             found.fault("node", "too_many_series", f"{found.vendor_series} chosen by vendor_counters")
-        return Ports(ports, tuple(found.faults), self._default_route())
+        return Ports(ports, self._absences.settled(found.faults), self._default_route())
 
     def _device(self, name: str, path: str, found: Round) -> Iterator[Port]:
         label = parse.name(name)

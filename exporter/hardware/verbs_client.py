@@ -75,8 +75,10 @@ class Verbs:
             raise SourceError("worker_died", f"the verbs process {error}") from error
         finally:
             asked.close()
+        still = set(self._names())  # a device that went while it was asked for is not one that does not open
         try:
-            return VerbsReading(tuple(self._devices(names, json.loads(answer))), self._exclusive())
+            devices = self._devices([name for name in names if name in still], json.loads(answer))
+            return VerbsReading(tuple(devices), self._exclusive())
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SourceError("bad_answer", f"the verbs process said nonsense: {type(error).__name__}") from error
 

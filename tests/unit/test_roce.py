@@ -173,6 +173,17 @@ def test_one_netdev_gone_is_a_fault_beside_the_other(tmp_path: Path) -> None:
     assert reading.ports[0].counters
 
 
+def test_a_netdev_that_goes_is_a_fault_once_it_stays_away(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_0": ETHERNET, "mlx5_1": {**ETHERNET, "ports/1/gid_attrs/ndevs/0": "eth1"}})
+    netdevs = Netdevs({"eth0": MLX5, "eth1": MLX5}, bus="")
+    source = details(tmp_path, netdevs)
+    told = []
+    for gone in (False, True, False, True, True):
+        netdevs.errnos = {"eth1": errno.ENODEV} if gone else {}
+        told.append(len(source.read().faults))
+    assert told == [0, 0, 0, 0, 1]
+
+
 def test_port_that_refuses_its_counters_is_left_alone(tmp_path: Path) -> None:
     """A port of the Fabric Manager: every ethtool reading would be lines in the kernel log."""
     plant(tmp_path, {"mlx5_0": {**ETHERNET, **COUNTERS, "ports/1/link_layer": "Ethernet"}})

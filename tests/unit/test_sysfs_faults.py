@@ -162,6 +162,41 @@ def test_a_fault_other_than_a_refusal_is_reported_as_long_as_it_lasts(tmp_path: 
     assert [len(source.read().faults) for _ in range(5)] == [1] * 5
 
 
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV])
+@pytest.mark.parametrize("file", ["state", "counters/link_downed"])
+def test_a_file_that_goes_is_a_fault_once_it_stays_away(tmp_path: Path, number: int, file: str) -> None:
+    """A driver that is reloaded takes the files away one by one: a poll that falls in between is no broken source."""
+    plant(tmp_path, {"mlx5_0": HEALTHY, "mlx5_1": HEALTHY})
+    files = Recorder()
+    source = reader(tmp_path, files=files)
+    told = []
+    for gone in (False, True, False, True, True, True, False, True):
+        files.errnos = {f"mlx5_1/ports/1/{file}": number} if gone else {}
+        told.append(len(source.read().faults))
+    assert told == [0, 0, 0, 0, 1, 1, 0, 0]
+
+
+def test_a_device_that_goes_while_the_devices_are_listed_is_gone_and_no_fault(tmp_path: Path) -> None:
+    class Stale(Recorder):
+        """Lists a device that is no longer there."""
+
+        gone: tuple[str, ...] = ()
+
+        def names(self, path: str) -> list[str]:
+            return [*super().names(path), *(self.gone if path.endswith("/infiniband") else ())]
+
+    plant(tmp_path, {"mlx5_0": HEALTHY})
+    files = Stale()
+    source = reader(tmp_path, files=files)
+    told = []
+    for gone in ((), ("mlx5_9",), (), ("mlx5_9",), ("mlx5_9",)):
+        files.gone = gone
+        reading = source.read()
+        assert [f"{port.device.name}/{port.number}" for port in reading.ports] == ["mlx5_0/1"]
+        told.append([(fault.subject, fault.reason) for fault in reading.faults])
+    assert told == [[], [], [], [], [("mlx5_9", "enoent")]]
+
+
 @pytest.mark.parametrize("state", ["1: DOWN", "2: INIT", "3: ARMED", "5: ACTIVE_DEFER"])
 def test_the_rate_of_a_port_that_is_not_active_is_not_even_read(tmp_path: Path, state: str) -> None:
     plant(tmp_path, {"mlx5_0": {**HEALTHY, "ports/1/state": state, "ports/1/rate": "10 Gb/sec (4X SDR)"}})

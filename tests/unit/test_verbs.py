@@ -53,6 +53,15 @@ def test_a_device_that_does_not_open_and_one_that_is_not_listed_are_not_usable(t
     ]
 
 
+def test_a_device_that_goes_while_it_is_asked_for_is_not_one_that_does_not_open(tmp_path: Path) -> None:
+    plant(tmp_path, {"mlx5_1": {"node_guid": "0"}}, driver="")
+    gone = tmp_path / "class/infiniband/mlx5_1"
+    source = verbs(
+        tmp_path, program(f"import shutil\nshutil.rmtree({str(gone)!r})\nprint({json.dumps(ANSWER)!r}, flush=True)")
+    )
+    assert [(device.name, device.error) for device in source.read().devices] == [("mlx5_0", "")]
+
+
 def test_a_namesake_in_a_recorded_tree_is_another_device(tmp_path: Path) -> None:
     other = {"mlx5_0": {"guid": "1" * 16, "ports": {"1": NDR}}}
     assert verbs(tmp_path, saying(other)).read().devices == ()
