@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from bench.poll_render import Peer, eastwest, wait_for
-from exporter.build import polled_once
 from exporter.config import Config
 from exporter.exposition import Exposition
 from exporter.hardware.scenarios import SCENARIOS
 from exporter.hardware.simulated import Simulation
+from exporter.polled import polled_once
 from tests.fakenvml import FakeNvml, build, h100
 
 MAX_SERIES = 1300

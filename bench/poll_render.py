@@ -20,13 +20,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.build import Machine, build_node
+from exporter.build import build_node
 from exporter.clock import Clock
 from exporter.config import Config, load
 from exporter.exposition import Exposition
 from exporter.hardware.scenarios import SCENARIOS
 from exporter.hardware.simulated import Simulation
 from exporter.runner import run_check
+from exporter.sources import Machine
 from exporter.state import State
 
 TICK = os.sysconf("SC_CLK_TCK")

@@ -1,25 +1,24 @@
 """The daemon: one node, its schedule and its server, put together here. The only file that knows them all."""
 
 import asyncio
-import json
 import logging
 import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from exporter.acks import Acks
-from exporter.build import PROBES, Machine, Simulated, Sources, build_node, build_prober, judgement, node_name, origin
+from exporter.answers import Answers, Shown
+from exporter.build import PROBES, build_node, build_prober, judgement, node_name, origin
 from exporter.clock import Clock
 from exporter.config import Config, load
-from exporter.exposition import OPENMETRICS, TEXT, Exposition
+from exporter.exposition import Exposition
 from exporter.hardware.base import Hardware
 from exporter.hardware.scenarios import END, SCENARIOS
 from exporter.hardware.simulated import elapsed_since
@@ -28,35 +27,21 @@ from exporter.logs import set_up
 from exporter.model import UserError
 from exporter.node import Node
 from exporter.notify import Notifier
-from exporter.page import Page, node_json
+from exporter.page import Page
 from exporter.passwords import Passwords
 from exporter.quantities import address
 from exporter.release import DEFAULT as RELEASE_SECONDS
 from exporter.release import Release
 from exporter.schedule import Schedule
-from exporter.server import Listener, Request, Response, Route, listen, offers, serve
+from exporter.server import Listener, listen, serve
+from exporter.sources import Machine, Simulated, Sources
 from exporter.state import State
-from exporter.verdict import document
 from exporter.web import Web
 
 if TYPE_CHECKING:
     from exporter.probes.scheduled import ScheduledProbes
 
-BEAT_LIMIT = 10.0
-"""Seconds without a turn of the schedule's loop after which /healthz says so."""
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A node and what renders it; replaced as a whole when the configuration is read again."""
-
-    config: Config
-    name: str
-    node: Node
-    exposition: Exposition
-    page: Page
-    probes: "ScheduledProbes | None" = None
 
 
 class Daemon:
@@ -144,17 +129,9 @@ class Daemon:
         self._use(shown)
         log.info("the new configuration is in use")
 
-    def routes(self) -> Mapping[str, Route]:
-        """Every page, by its path."""
-        return {
-            "/": self._page,
-            "/metrics": self._metrics,
-            "/healthz": self._healthz,
-            "/readyz": self._readyz,
-            "/api/v1/health": self._health,
-            "/api/v1/node": self._node,
-            "/api/v1/probes": self._probes,
-        }
+    def answers(self) -> Answers:
+        """What it serves."""
+        return Answers(lambda: self._shown, lambda: time.monotonic() - self._beat)
 
     def _build(self, config: Config) -> Shown:
         hardware = self._sources.open(config)
@@ -212,44 +189,6 @@ class Daemon:
                 log.info("NVML is released")
         finally:
             self._releasing.release()
-
-    def _metrics(self, request: Request) -> Response:
-        asked = offers(request.accept)
-        openmetrics = asked.get("application/openmetrics-text", 0.0)
-        better = openmetrics > 0 and openmetrics >= asked.get("text/plain", 0.0)
-        shown = self._shown
-        return Response(shown.exposition.render(shown.node.board.snapshot(), better), OPENMETRICS if better else TEXT)
-
-    def _page(self, _request: Request) -> Response:
-        shown = self._shown
-        return Response(shown.page.render(shown.node.board.snapshot()), "text/html; charset=utf-8")
-
-    def _node(self, _request: Request) -> Response:
-        shown = self._shown
-        body = node_json(shown.node.board.snapshot(), shown.name, shown.config.node.labels)
-        return Response(body, "application/json")
-
-    def _probes(self, _request: Request) -> Response:
-        probes = self._shown.probes
-        body = probes.document() if probes is not None else b'{"enabled": false, "probes": []}'
-        return Response(body, "application/json")
-
-    def _health(self, _request: Request) -> Response:
-        shown = self._shown
-        body = json.dumps(document(shown.node.board.snapshot(), shown.name), indent=1)
-        return Response(body.encode() + b"\n", "application/json")
-
-    def _healthz(self, _request: Request) -> Response:
-        silent = time.monotonic() - self._beat
-        if silent > BEAT_LIMIT:
-            return Response(f"the schedule has not turned for {silent:.0f} s\n".encode(), status=503)
-        return Response(b"ok\n")
-
-    def _readyz(self, _request: Request) -> Response:
-        waiting = [view.name for view in self._shown.node.board.snapshot().checks if not view.ran]
-        if waiting:
-            return Response(f"not run yet: {', '.join(waiting)}\n".encode(), status=503)
-        return Response(b"ok\n")
 
 
 def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
@@ -312,6 +251,6 @@ async def _until_told(daemon: Daemon, listener: Listener, web: Web | None, manag
     manager.ready(where)
     admit = Passwords(lambda: web.users).status if web else None
     try:
-        await serve(daemon.routes(), listener, stop, tls, admit)
+        await serve(daemon.answers().routes(), listener, stop, tls, admit)
     finally:
         daemon.stop()

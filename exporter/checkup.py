@@ -82,9 +82,10 @@ def _found(args: argparse.Namespace) -> Mapping[str, Any]:
     """The daemon's word where it can be asked, else our own look."""
     if args.config is None and args.simulate is None and not args.watch and (said := _asked()) is not None:
         return {**said, "answered_by": f"the daemon at {DAEMON.partition('/api')[0]}"}
-    from exporter.build import node_name, polled_once
+    from exporter.build import node_name
     from exporter.config import load
     from exporter.logs import set_up
+    from exporter.polled import polled_once
     from exporter.verdict import document
 
     config = load(args.config)

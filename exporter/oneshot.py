@@ -3,12 +3,13 @@
 import logging
 from pathlib import Path
 
-from exporter.build import node_name, polled_once
+from exporter.build import node_name
 from exporter.config import load
 from exporter.exposition import Exposition
 from exporter.logs import set_up
 from exporter.model import UserError
 from exporter.output import write_out
+from exporter.polled import polled_once
 from exporter.whole import write_whole
 
 log = logging.getLogger(__name__)

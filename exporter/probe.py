@@ -12,11 +12,11 @@ from threading import Timer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from exporter.build import PROBES, Machine, build_prober, origin
+from exporter.build import PROBES, build_prober, origin
 from exporter.config import Config, load
 from exporter.health import Standing, troubled
 from exporter.health import load as load_findings
-from exporter.judge.probes import MIN_RATIO
+from exporter.judge.trials import MIN_RATIO
 from exporter.logs import set_up
 from exporter.model import UserError
 from exporter.node import FINDINGS
@@ -29,6 +29,7 @@ from exporter.probes.prober import Prober, Round
 from exporter.probes.protocol import PHASES, Phase, Scope, Spec
 from exporter.quantities import duration
 from exporter.release import Release
+from exporter.sources import Machine
 from exporter.state import State
 
 HOOK_RESERVE = 3.0

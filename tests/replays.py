@@ -6,10 +6,10 @@ from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from exporter import __version__
-from exporter.build import polled_once
 from exporter.config import Config
 from exporter.exposition import Exposition
 from exporter.page import Page
+from exporter.polled import polled_once
 from exporter.verdict import document
 
 WORKERS = 2

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from exporter.checks.base import Report
-from exporter.checks.port_metrics import PortLabels
+from exporter.checks.port_labels import PortLabels
 from exporter.hardware.base import BurstSource
 from exporter.metrics import Distribution, Sample, gauge, histogram
 from exporter.model import BURST_BOUNDS, BurstReading, Device, Role

@@ -2,76 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from exporter.checks.port_labels import CounterLabels, FlapLabels, InfoLabels, PortLabels, RailLabels, VendorLabels
 from exporter.judge.links import FLAP_WINDOW
 from exporter.life import DAY, Life
 from exporter.metrics import Metric, Sample, counter, gauge, info
 from exporter.model import Port, Ports
 from exporter.peers import likeness
 from exporter.rails import Assignment, key
-
-
-class PortLabels(NamedTuple):
-    """A port."""
-
-    device: str
-    port: str
-
-
-class RailLabels(NamedTuple):
-    """A port, with what people join for; `rail` is empty unless the role is compute."""
-
-    device: str
-    port: str
-    role: str
-    rail: str
-
-
-class InfoLabels(NamedTuple):
-    """What stands still about a port; empty where unknown."""
-
-    device: str
-    port: str
-    link_layer: str
-    driver: str
-    netdev: str
-    pci_address: str
-    numa_node: str
-    board_id: str
-    hca_type: str
-    firmware_version: str
-    node_guid: str
-    gpu: str
-    cage: str
-    leaf: str
-    virtual: str
-
-
-class CounterLabels(NamedTuple):
-    """A counter of a port, by its sysfs file name."""
-
-    device: str
-    port: str
-    counter: str
-
-
-class FlapLabels(NamedTuple):
-    """A port, and how far back: 10m or 24h."""
-
-    device: str
-    port: str
-    window: str
-
-
-class VendorLabels(NamedTuple):
-    """A counter file outside the table: its directory and name."""
-
-    device: str
-    port: str
-    group: str
-    counter: str
-
 
 INFO = info(
     "port_info",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.checks.base import Keeper, Report
-from exporter.checks.port_metrics import PortLabels
+from exporter.checks.port_labels import PortLabels
 from exporter.hardware.base import PortDetailSource
 from exporter.history import History
 from exporter.judge.detail import DetailScene, counted, judge_detail, subject

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from exporter.checks.base import Report
-from exporter.checks.port_metrics import PortLabels
+from exporter.checks.port_labels import PortLabels
 from exporter.checks.roce import DeviceLabels
 from exporter.hardware.base import VerbsSource
 from exporter.metrics import NoLabels, Sample, gauge

@@ -5,58 +5,29 @@ finding, one that is good ends it. See exporter/reasons/probes.py, docs/probes.m
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
-from typing import Any, NamedTuple, TypeVar
 
-from exporter.judge.base import duration, gbit, listed
+from exporter.judge.base import duration
+from exporter.judge.loopback import judge_loopback
+from exporter.judge.trials import (
+    BAD,
+    FAILURES,
+    IN_A_ROW,
+    Measured,
+    Trial,
+    device_of,
+    finding,
+    in_a_row,
+    last_run,
+    numbers,
+    order,
+    words,
+)
 from exporter.model import Evidence, Finding
-from exporter.reasons import REASONS
 
-MIN_RATIO = 0.9
-"""Share of the usual value below which a result is slow: it is shown, and not learnt from."""
-IN_A_ROW = 2
-FAILURES = 3
 UNVERIFIED = 7 * 86_400.0
 """Seconds after a probe was due: from then on nothing is known of the links, and no older result speaks for them."""
-BAD = ("error", "timeout")
-Of = TypeVar("Of")
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One flow whose usual value was known; for all GPUs at once source and target are empty."""
-
-    source: str
-    target: str
-    rate: float
-    expected: float
-
-    @property
-    def slow(self) -> bool:
-        """Whether it is."""
-        return self.rate < MIN_RATIO * self.expected
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One probe that ended by itself: `result` is ok, error or timeout, `reason` and `phase` of the latter two.
-
-    `nics` are the ports that took part, `others` the subjects of the findings of weight that were open, `left` a
-    process group that does not end, else 0.
-    """
-
-    time: float
-    scope: str
-    engine: str
-    result: str
-    reason: str = ""
-    phase: str = ""
-    nics: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
-    left: int = 0
-    flows: tuple[Measured, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,41 +44,15 @@ class ProbeScene:
     against: str = ""
 
 
-class End(NamedTuple):
-    """One end of a loopback, in one direction."""
-
-    nic: str
-    direction: str
-
-
-class Seen(NamedTuple):
-    """What one end gave, and with whom."""
-
-    time: float
-    partner: End
-    flow: Measured
-
-
-def read_trial(raw: Mapping[str, Any]) -> Trial:
-    """A trial from JSON. Raises ValueError, TypeError, KeyError."""
-    flows = tuple(
-        Measured(str(flow["source"]), str(flow["target"]), float(flow["rate"]), float(flow["expected"]))
-        for flow in raw["flows"]
-    )
-    names = {name: tuple(str(one) for one in raw[name]) for name in ("nics", "others")}
-    words = {name: str(raw[name]) for name in ("scope", "engine", "result", "reason", "phase")}
-    return Trial(time=float(raw["time"]), left=int(raw["left"]), flows=flows, **names, **words)  # type: ignore[arg-type]  # by name
-
-
 def judge_probes(scene: ProbeScene) -> Iterator[Finding]:
     """Every finding about what probes gave."""
     oldest = scene.now - scene.min_gap - UNVERIFIED
     yield from _intra([trial for trial in scene.trials if trial.scope == "intra"], oldest)
-    yield from _loopback([trial for trial in scene.trials if trial.scope == "loopback"], oldest)
+    yield from judge_loopback([trial for trial in scene.trials if trial.scope == "loopback"], oldest)
     yield from _failing(scene.trials, oldest)
     if scene.due is not None and scene.now - scene.due >= UNVERIFIED:
         late = scene.now - scene.due
-        yield _found(
+        yield finding(
             "probe_unverified",
             "node",
             f"has not been measured though a probe is due since {duration(late)}"
@@ -121,21 +66,24 @@ def _intra(trials: Sequence[Trial], oldest: float) -> Iterator[Finding]:
     whole: list[tuple[Trial, Measured]] = []
     for trial in trials:
         flow = next((one for one in trial.flows if not one.source), None)
-        explained = any(_device(subject).startswith("gpu") for subject in trial.others)
+        explained = any(device_of(subject).startswith("gpu") for subject in trial.others)
         if trial.result == "ok" and flow is not None and not (flow.slow and explained):
             whole.append((trial, flow))
-    run = _last_run(whole, lambda one: one[1].slow)
+    run = last_run(whole, lambda one: one[1].slow)
     if len(run) < IN_A_ROW or run[-1][0].time < oldest:
         return
     pairs = [_slow_pairs(trial) for trial, _ in run[-IN_A_ROW:]]
     lasting = {ways: flow for ways, flow in pairs[-1].items() if all(ways in earlier for earlier in pairs)}
     last, flow = run[-1]
-    evidence: Evidence = {**_numbers(flow), "engine": last.engine, "time": last.time, "in_a_row": len(run)}
+    evidence: Evidence = {**numbers(flow), "engine": last.engine, "time": last.time, "in_a_row": len(run)}
     if lasting:
         yield from _pairs(lasting, last, evidence)
         return
-    yield _found(
-        "probe_intra_slow", "node", f"its GPUs exchange {_words(flow)}, {_row(len(run))}; no one pair is it", evidence
+    yield finding(
+        "probe_intra_slow",
+        "node",
+        f"its GPUs exchange {words(flow)}, {in_a_row(len(run))}; no one pair is it",
+        evidence,
     )
 
 
@@ -152,83 +100,35 @@ def _pairs(slow: Mapping[tuple[str, str], Measured], last: Trial, evidence: Evid
     number = len({flow.source for flow in last.flows if flow.source})
     left = set(slow)
     # the GPU with most slow pairs first: its partners are slow with it alone
-    for gpu in sorted(partners, key=lambda one: (-len(partners[one]), _order(one))):
+    for gpu in sorted(partners, key=lambda one: (-len(partners[one]), order(one))):
         mine = {ways for ways in left if gpu in ways}
-        others = sorted({one for ways in mine for one in ways if one != gpu}, key=_order)
+        others = sorted({one for ways in mine for one in ways if one != gpu}, key=order)
         if len(others) > 1 and len(others) * 2 > number - 1:
             left -= mine
             worst = min((slow[ways] for ways in mine), key=lambda flow: flow.rate / flow.expected)
-            yield _found(
+            yield finding(
                 "probe_pair_slow",
                 gpu,
-                f"exchanges data slowly with {len(others)} of {number - 1} GPUs, at worst {_words(worst)}",
-                {**_numbers(worst), "partners": tuple(others), "intra_ratio": evidence["ratio"], "time": last.time},
+                f"exchanges data slowly with {len(others)} of {number - 1} GPUs, at worst {words(worst)}",
+                {**numbers(worst), "partners": tuple(others), "intra_ratio": evidence["ratio"], "time": last.time},
             )
     both: dict[tuple[str, ...], list[Measured]] = defaultdict(list)
     for source, target in left:
-        both[tuple(sorted((source, target), key=_order))].append(slow[source, target])
+        both[tuple(sorted((source, target), key=order))].append(slow[source, target])
     for ends, flows in sorted(both.items()):
         worst = min(flows, key=lambda flow: flow.rate / flow.expected)
         ways = " and back" if len(flows) > 1 else ""
-        yield _found(
+        yield finding(
             "probe_pair_slow",
             "/".join(ends),
-            f"{worst.source} to {worst.target}{ways} exchange {_words(worst)}, {_row(IN_A_ROW)}",
+            f"{worst.source} to {worst.target}{ways} exchange {words(worst)}, {in_a_row(IN_A_ROW)}",
             {
-                **_numbers(worst),
+                **numbers(worst),
                 "direction": tuple(sorted(f"{flow.source}>{flow.target}" for flow in flows)),
                 "intra_ratio": evidence["ratio"],
                 "time": last.time,
             },
         )
-
-
-def _loopback(trials: Sequence[Trial], oldest: float) -> Iterator[Finding]:
-    """The NICs that are slow with whomever they are paired; a slow result counts against one of its ends only."""
-    seen: dict[End, list[Seen]] = defaultdict(list)
-    for trial in trials:
-        devices = {_device(subject) for subject in trial.others}
-        for flow in trial.flows if trial.result == "ok" else ():
-            if flow.slow and devices & {_device(flow.source), _device(flow.target)}:
-                continue
-            sender, receiver = End(flow.source, "transmit"), End(flow.target, "receive")
-            seen[sender].append(Seen(trial.time, receiver, flow))
-            seen[receiver].append(Seen(trial.time, sender, flow))
-    blamed: dict[End, list[Seen]] = {}
-    # whoever was slow with most partners, then most often, is looked at first
-    for end in sorted(seen, key=lambda one: _weight(seen[one]), reverse=True):
-        run = _run([one for one in seen[end] if one.partner not in blamed])
-        if len(run) >= IN_A_ROW and run[-1].time >= oldest:
-            blamed[end] = run
-    for nic in sorted({end.nic for end in blamed}):
-        yield _loopback_slow(nic, {end.direction: run for end, run in blamed.items() if end.nic == nic})
-
-
-def _weight(seen: Sequence[Seen]) -> tuple[int, int, float]:
-    run = _run(seen)
-    return len({one.partner.nic for one in run}), len(run), -median([one.flow.rate / one.flow.expected for one in seen])
-
-
-def _loopback_slow(nic: str, runs: Mapping[str, Sequence[Seen]]) -> Finding:
-    partners = sorted({one.partner.nic for run in runs.values() for one in run})
-    worst = min((run[-1].flow for run in runs.values()), key=lambda flow: flow.rate / flow.expected)
-    does = " and ".join({"transmit": "sends", "receive": "receives"}[direction] for direction in sorted(runs)[::-1])
-    row = _row(max(len(run) for run in runs.values()))
-    if len(partners) > 1:
-        who = f"with {listed(partners)}"
-    else:
-        who = f"with {partners[0]}, which alone it was measured with: it may be that one"
-    return _found(
-        "probe_loopback_slow",
-        nic,
-        f"{does} {_words(worst)}, {row}, {who}",
-        {
-            **_numbers(worst),
-            "direction": "+".join(sorted(runs)),
-            "partners": tuple(partners),
-            "time": max(run[-1].time for run in runs.values()),
-        },
-    )
 
 
 def _failing(trials: Sequence[Trial], oldest: float) -> Iterator[Finding]:
@@ -240,7 +140,7 @@ def _failing(trials: Sequence[Trial], oldest: float) -> Iterator[Finding]:
     failing = {
         subject: run
         for subject, mine in by.items()
-        if (run := _last_run(mine, lambda one: one.result in BAD))
+        if (run := last_run(mine, lambda one: one.result in BAD))
         and (len(run) >= FAILURES or run[-1].left)
         and run[-1].time >= oldest
     }
@@ -259,59 +159,10 @@ def _fails(subject: str, runs: Sequence[Sequence[Trial]]) -> Finding:
     scopes = sorted({run[-1].scope for run in runs})
     number = max(len(run) for run in runs)
     stuck = f"; process group {last.left} does not end" if last.left else ""
-    return _found(
+    return finding(
         "probe_failing",
         subject,
         f"the last {number} probes ({', '.join(scopes)}) failed, the last by {last.engine} in {last.phase}: "
         f"{last.reason or last.result}{stuck}",
         {"scopes": tuple(scopes), "engine": last.engine, "failure": last.reason, "phase": last.phase, "number": number},
     )
-
-
-def _run(seen: Sequence[Seen]) -> list[Seen]:
-    return _last_run(seen, lambda one: one.flow.slow)
-
-
-def _last_run(of: Sequence[Of], bad: Callable[[Of], bool]) -> list[Of]:
-    """The bad ones at the end, oldest first."""
-    start = len(of)
-    while start and bad(of[start - 1]):
-        start -= 1
-    return list(of[start:])
-
-
-def _found(reason: str, subject: str, message: str, evidence: Evidence) -> Finding:
-    return Finding("probes", subject, REASONS[reason].severity, reason, message, evidence)
-
-
-def _numbers(flow: Measured) -> dict[str, float]:
-    return {"rate": round(flow.rate), "expected": round(flow.expected), "ratio": round(flow.rate / flow.expected, 4)}
-
-
-def _words(flow: Measured) -> str:
-    return f"{gbit(flow.rate)}, {flow.rate / flow.expected:.0%} of the usual {gbit(flow.expected)}"
-
-
-def _row(number: int) -> str:
-    return f"in {number} probes in a row"
-
-
-def _device(subject: str) -> str:
-    return subject.partition("/")[0]
-
-
-def _order(name: str) -> tuple[int, str]:
-    """gpu2 before gpu10."""
-    return len(name), name
-
-
-def kept(trials: Iterable[Trial]) -> tuple[Trial, ...]:
-    """The last few of each scope and pair, good and failed apart, in order: all that is needed to judge.
-
-    In the order in which they came: a clock that was set back does not make the newest an old one.
-    """
-    all_of_them = list(trials)
-    by: dict[tuple[str, frozenset[str], bool], list[int]] = defaultdict(list)
-    for place, trial in enumerate(all_of_them):
-        by[trial.scope, frozenset(trial.nics), trial.result == "ok"].append(place)
-    return tuple(all_of_them[place] for place in sorted(one for mine in by.values() for one in mine[-FAILURES:]))

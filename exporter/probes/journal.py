@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exporter.judge.probes import Trial, read_trial
-from exporter.judge.probes import kept as kept_trials
+from exporter.judge.trials import Trial, read_trial
+from exporter.judge.trials import kept as kept_trials
 from exporter.model import UserError
 from exporter.whole import write_whole
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.hardware.gpu_load import GpuLoad
-from exporter.judge.probes import MIN_RATIO
+from exporter.judge.trials import MIN_RATIO
 from exporter.model import Port, Ports, Role, SourceError, Unavailable
 from exporter.probes import evidence, jobs
 from exporter.probes.figures import Tally

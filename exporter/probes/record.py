@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exporter.judge.probes import BAD, Measured, Trial
+from exporter.judge.trials import BAD, Measured, Trial
 from exporter.probes.gate import Refusal
 from exporter.probes.journal import Record
 from exporter.probes.protocol import Flow, Outcome

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from exporter.build import Simulated, build_node
+from exporter.build import build_node
 from exporter.clock import Clock
 from exporter.config import Config
 from exporter.exposition import Exposition
+from exporter.sources import Simulated
 from exporter.state import State
 
 JOB = "eastwest"

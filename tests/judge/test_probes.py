@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.judge.probes import Measured, ProbeScene, Trial, judge_probes, kept
+from exporter.judge.probes import ProbeScene, judge_probes
+from exporter.judge.trials import Measured, Trial, kept
 from exporter.model import Finding
 
 GAP, DAY = 6 * 3600.0, 86_400.0

@@ -11,7 +11,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from exporter.board import CheckView, Outcome, Snapshot, Timing
-from exporter.build import polled_once
 from exporter.checks.base import Report
 from exporter.checks.burst import BurstCheck
 from exporter.config import Config
@@ -22,6 +21,7 @@ from exporter.hardware.sampler import DUTY, Bursts, Sampler, targets
 from exporter.hardware.selection import Selection
 from exporter.metrics import Distribution, NoLabels, histogram
 from exporter.model import BurstReading, Device, Role
+from exporter.polled import polled_once
 from exporter.rails import NicRule, Remembered
 from tests.trees import HEALTHY, Clock, plant
 

@@ -109,7 +109,7 @@ def test_what_is_acknowledged_does_not_fail_a_node_until_it_expires(
     assert "OK. No finding to look at." in said
     assert "cable ordered" in said
     later = time.time() + 3 * 86_400
-    monkeypatch.setattr("exporter.build.Clock", lambda: _clock(later))
+    monkeypatch.setattr("exporter.polled.Clock", lambda: _clock(later))
     assert main(["check", "--config", str(node)]) == 2
     monkeypatch.undo()
     assert main(["ack", "mlx5_2", "--for", "0s", "--config", str(node)]) == 0

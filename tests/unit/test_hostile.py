@@ -10,11 +10,11 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter.build import polled_once
 from exporter.config import CheckConfig, ChecksConfig, Config, InfinibandConfig, NicConfig, PathsConfig
 from exporter.exposition import Exposition
 from exporter.model import Role
 from exporter.page import Page, node_json
+from exporter.polled import polled_once
 from tests.trees import HEALTHY, plant, put
 
 HOSTILE = [

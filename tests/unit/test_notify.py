@@ -9,10 +9,10 @@ from threading import Event
 import pytest
 
 from exporter.app import Daemon
-from exporter.build import Simulated
 from exporter.config import Config
 from exporter.notify import Notifier
 from exporter.release import Release
+from exporter.sources import Simulated
 from exporter.state import State
 from tests.trees import Clock
 
