@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from exporter.config import BudgetConfig
 from exporter.hardware.child import members
 from exporter.probes.launch import Stop, measure
 from exporter.probes.protocol import Deadlines, Nic, Outcome, Spec
@@ -83,6 +84,7 @@ def test_a_slow_all_reduce_is_followed_by_every_pair_each_way(lab: Lab) -> None:
     assert len(pairs) == 8 * 7
     assert min(pairs, key=lambda pair: pairs[pair]) == ("gpu2", "gpu3")
     assert pairs["gpu2", "gpu3"] < 0.15 * pairs["gpu3", "gpu2"]
+    assert outcome.bytes < BudgetConfig().max_bytes_per_hour, "eight GPUs' pairs stay within an hour's budget"
 
 
 def test_a_fast_all_reduce_is_not(lab: Lab) -> None:

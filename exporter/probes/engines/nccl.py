@@ -18,7 +18,7 @@ from exporter.probes.control import Control, TimedOut
 from exporter.probes.engines import nccl_api as api
 from exporter.probes.engines import nccl_env
 from exporter.probes.engines.gid import roce_gid
-from exporter.probes.engines.nccl_rank import SMALL, SMALL_ITERATIONS, WARM_UP, Rank, log_file
+from exporter.probes.engines.nccl_rank import SMALL, WARM_UP, Rank, iterations_of, log_file
 from exporter.probes.protocol import Flow, Nic, Refused, Spec, merged
 from exporter.probes.ranks import Ranks
 
@@ -54,8 +54,7 @@ def _run(spec: Spec, count: int, ranks: Ranks, control: Control) -> None:
     ranks.tell({"join": ready[0]["unique"]})
     ranks.gather("joined")
     for flow in _flows(spec, count, ranks):
-        iterations = SMALL_ITERATIONS if flow.kind == "latency" else spec.iterations
-        moved = flow.size * flow.factor * (WARM_UP + spec.batches * iterations)
+        moved = flow.size * flow.factor * (WARM_UP + spec.batches * iterations_of(spec, flow.kind))
         control.flow(replace(flow, moved=int(moved)))
     control.enter("end")
     ranks.tell({"end": True})
