@@ -71,6 +71,8 @@ def acknowledge(folder: Path, subject: str, reason: str, seconds: float) -> Ack:
     subject = subject.strip()
     if not subject or len(subject) > LONGEST_TEXT or not subject.isprintable():
         raise UserError("SUBJECT: a subject of a finding is needed, such as mlx5_1/1, gpu0 or node")
+    if any(mark in subject for mark in "*?"):
+        raise UserError(f"SUBJECT: one subject as a finding names it, no pattern (got {subject!r})")
     if len(reason) > LONGEST_TEXT or not (reason.isprintable() or not reason):
         raise UserError(f"--reason: at most {LONGEST_TEXT} characters of plain text")
     path, now = folder / FILE, time.time()

@@ -141,5 +141,9 @@ def run_ack(args: argparse.Namespace) -> int:
         raise UserError("--for: at most 366d")
     ack = acknowledge(load(args.config).paths.state, args.subject, args.reason, seconds)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(ack.until))
-    write_out(f"{ack.subject} {f'is acknowledged until {when}' if seconds else 'is not acknowledged any more'}\n")
+    said = f"{ack.subject} is acknowledged until {when}" if seconds else f"{ack.subject} is not acknowledged any more"
+    known = _asked() if seconds and args.config is None else None
+    if known is not None and not any(f"{one['subject']}/".startswith(f"{ack.subject}/") for one in known["findings"]):
+        said += f" (no finding of {DAEMON.partition('/api')[0]} names it now)"
+    write_out(f"{said}\n")
     return 0

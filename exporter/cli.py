@@ -248,7 +248,7 @@ def _catalogue(args: argparse.Namespace) -> int:
 def _list_scenarios() -> int:
     from exporter.hardware.scenarios import SCENARIOS
 
-    write_out("".join(f"{name:<15} {scenario.sentence}\n" for name, scenario in SCENARIOS.items()))
+    write_out("".join(f"{name:<16} {scenario.sentence}\n" for name, scenario in SCENARIOS.items()))
     return 0
 
 

@@ -13,6 +13,10 @@ class Unavailable(Exception):  # noqa: N818 - absence is not an error
     """This node has no such hardware. Quiet, unless the check was declared `enabled: true`."""
 
 
+class Released(Unavailable):
+    """Let go of for maintenance, because an operator asked for it: what is not seen now is not missed."""
+
+
 class SourceError(Exception):
     """A whole source is there and could not be read; `reason` becomes a label value."""
 

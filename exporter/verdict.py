@@ -113,6 +113,6 @@ def _looked_at(checks: Mapping[str, Any]) -> str:
     seen = [check["seen"] for check in checks.values() if check["seen"]]
     absent = [name for name, check in checks.items() if check["state"] == "nothing there"]
     silent = [name for name, check in checks.items() if check["state"] not in ("ok", "nothing there")]
-    told = f"Looked at: {', '.join(seen)}." if seen else "" if silent else "No port and no GPU was seen here."
-    told += f" No answer from: {', '.join(silent)}." if silent else ""
-    return told + (f" Nothing there for: {', '.join(absent)}." if absent else "")
+    told = [f"Looked at: {', '.join(seen)}."] if seen else [] if silent else ["No port and no GPU was seen here."]
+    told += [f"No answer from: {', '.join(silent)}."] if silent else []
+    return " ".join([*told, *([f"Nothing there for: {', '.join(absent)}."] if absent else [])])

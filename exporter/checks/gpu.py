@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from exporter.checks.base import Keeper, Report
 from exporter.hardware.base import GpuSource, NoXids, XidSource
 from exporter.history import History
-from exporter.judge.gpus import HOUR, counted, judge_gpus
+from exporter.judge.gpus import HOUR, counted, judge_gpus, missed
 from exporter.life import Life, dump, live, load
 from exporter.metrics import Sample, counter, gauge, info
+from exporter.model import Released, Unavailable
 from exporter.model_gpu import Gpu, Gpus, XidLine
 
 NAME = "gpu"
@@ -141,7 +142,7 @@ class GpuCheck:
 
     def run(self, now: float) -> Report:
         """See checks.base.Check."""
-        reading = self._source.read()
+        reading = self._read(now)
         before = dict(self._lives)
         for gpu in reading.gpus:
             self._note(gpu, now)
@@ -159,6 +160,17 @@ class GpuCheck:
             findings=findings,
             seen=f"{up} of {len(reading.gpus)} GPUs up",
         )
+
+    def _read(self, now: float) -> Gpus:
+        """No GPU at all is one more that is missing, where GPUs were seen before or are expected."""
+        try:
+            return self._source.read()
+        except Released:
+            raise
+        except Unavailable:
+            if not self._wanted and not any(missed(life, now) for life in self._lives.values()):
+                raise
+            return Gpus(())
 
     def _note(self, gpu: Gpu, now: float) -> None:
         """Take a GPU into the history; an Xid that shows up for the first time came after none."""

@@ -87,7 +87,7 @@ class InfinibandCheck:
             reading = self._source.read()
         except Unavailable:
             self._last = None
-            if not any(life.ever_up for life in self._lives.values()):
+            if not self._settings.wanted_ports and not any(life.ever_up for life in self._lives.values()):
                 raise
             reading = Ports(())
         standing = self._stand(reading, now)

@@ -53,8 +53,8 @@ class GpuSource(Protocol):
     def read(self) -> Gpus:
         """Every GPU, now; asked twice within a second, the same reading.
 
-        Raises Unavailable where there is no GPU, no driver, or NVML is released for maintenance; SourceError where
-        the driver does not answer.
+        Raises Unavailable where there is no GPU or no driver, Released where NVML is given back for maintenance,
+        SourceError where the driver does not answer.
         """
 
     def numbers(self) -> Mapping[str, int]:

@@ -12,7 +12,7 @@ from exporter.hardware import nvml_message
 from exporter.hardware.affinity import GpuFunctions
 from exporter.hardware.child import ChildEndedError
 from exporter.hardware.nvml_presence import LIBRARY
-from exporter.model import Fault, SourceError, Unavailable
+from exporter.model import Fault, Released, SourceError, Unavailable
 from exporter.model_gpu import Gpu, Gpus
 
 SHARED_SECONDS = 1.0
@@ -119,7 +119,7 @@ class NvmlGpus:
     def _read(self) -> Gpus:
         means = self._means
         if means.released():
-            raise Unavailable("NVML is released for maintenance")
+            raise Released("NVML is released for maintenance")
         worker = self._worker or self._start()
         if worker is None:
             return self._all_lost()

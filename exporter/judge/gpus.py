@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from exporter.history import History
-from exporter.judge.base import BIT_ERROR_LIMIT, duration, listed, times
-from exporter.life import Life
+from exporter.judge.base import BIT_ERROR_LIMIT, MANY, duration, listed, times, within
+from exporter.life import Life, forgotten
 from exporter.model import Evidence, Finding
 from exporter.model_gpu import FABRIC_COMPLETED, Gpu, NvLink, XidLine
 from exporter.reasons import REASONS
@@ -44,14 +44,11 @@ def judge_gpus(  # noqa: PLR0913 - one call site; each is a different fact
 ) -> Iterator[Finding]:
     """Every finding about GPUs; `lives` by UUID, `wanted` is `expect.gpus`, `lines` the kernel's log of an hour."""
     lost = [gpu for gpu in gpus if not gpu.up]
-    for gpu in lost:
-        yield _found("gpu", "gpu_lost", gpu.subject, "does not answer any more: off the bus, or it needs a reset", {})
     present = {gpu.uuid for gpu in gpus}
-    missing = [life for uuid, life in lives.items() if uuid not in present and life.ever_up]
-    for life in missing if len(gpus) < sum(life.ever_up for life in lives.values()) else ():
-        ago = duration(now - life.since)
-        yield _found("gpu", "gpu_lost", life.subject, f"is not listed any more, since {ago}", {})
+    missing = [life for uuid, life in lives.items() if uuid not in present and missed(life, now)]
     answering = len(gpus) - len(lost)
+    fewer = len(gpus) < sum(missed(life, now) for life in lives.values())
+    yield from _gone(lost, missing if fewer else (), answering, lives, now)
     if wanted is not None and answering + len(lost) + len(missing) < wanted:
         yield _found(
             "gpu",
@@ -66,6 +63,35 @@ def judge_gpus(  # noqa: PLR0913 - one call site; each is a different fact
             yield from _fabric(gpu, joined)
             yield from _throttle(gpu, history, now)
             yield from _xids(gpu, history, now, lines)
+
+
+def missed(life: Life, now: float) -> bool:
+    """Whether a GPU that is not listed should be: it was there, and not so long ago that nobody waits for it."""
+    return life.ever_up and not forgotten(life, now)
+
+
+def _gone(
+    lost: Sequence[Gpu], missing: Sequence[Life], answering: int, lives: Mapping[str, Life], now: float
+) -> Iterator[Finding]:
+    """Those that do not answer, and those that are not even listed: one finding where it is most of them at once."""
+    since = [life.since for life in (*(lives[gpu.uuid] for gpu in lost if gpu.uuid in lives), *missing)]
+    number = len(lost) + len(missing)
+    if number >= MANY and number > answering and since and within(since):
+        gone = [*(gpu.subject for gpu in lost), *(life.subject for life in missing)]
+        yield _found(
+            "gpu",
+            "gpus_missing",
+            "node",
+            f"{number} of {number + answering} GPUs do not answer, since {duration(now - min(since))}: the driver may "
+            "not be loaded",
+            {"gpus": tuple(sorted(gone, key=lambda one: (len(one), one)))},
+        )
+        return
+    for gpu in lost:
+        yield _found("gpu", "gpu_lost", gpu.subject, "does not answer any more: off the bus, or it needs a reset", {})
+    for life in missing:
+        ago = duration(now - life.since)
+        yield _found("gpu", "gpu_lost", life.subject, f"is not listed any more, since {ago}", {})
 
 
 def _fabric(gpu: Gpu, joined: bool) -> Iterator[Finding]:

@@ -15,6 +15,17 @@ GPUS = (
         hold=30,
     ),
     Reason(
+        "gpus_missing",
+        Severity.CRITICAL,
+        "Most GPUs that were there do not answer any more, and vanished together.",
+        "As gpu_lost, for three or more GPUs and more than half of those known, within 30 s; also where there is no "
+        "NVML any more, but not while it is released for maintenance.",
+        "60 s; a GPU that is gone for 30 days is forgotten.",
+        "as many broken GPUs: the driver is not loaded, or a baseboard or PCIe switch is gone.",
+        "See whether `nvidia-smi` answers and the driver is loaded (`lsmod`), and the kernel log of the time.",
+        delay=60,
+    ),
+    Reason(
         "too_few_gpus",
         Severity.CRITICAL,
         "Fewer GPUs answer than the configuration expects.",

@@ -1,13 +1,14 @@
 """Each reason of GPUs and NVLinks at its threshold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from exporter.checks.gpu import GpuCheck
 from exporter.checks.nvlink import NvlinkCheck, NvlinkSettings
-from exporter.model import Finding
+from exporter.model import Finding, Released, Unavailable
 from exporter.model_gpu import Fabric, Gpu, Gpus, NvLink, XidLine
 
 
@@ -24,9 +25,12 @@ class Machine:
     def __init__(self) -> None:
         self.gpus: Sequence[Gpu] = [gpu(n) for n in range(4)]
         self.lines: tuple[XidLine, ...] = ()
+        self.away: Unavailable | None = None
 
     def read(self) -> Gpus:
         """See GpuSource."""
+        if self.away is not None:
+            raise self.away
         return Gpus(tuple(self.gpus))
 
     def numbers(self) -> Mapping[str, int]:
@@ -44,6 +48,23 @@ class Log:
         """See XidSource."""
         told, self._machine.lines = self._machine.lines, ()
         return told
+
+
+class Kept:
+    """What outlives a restart."""
+
+    def __init__(self) -> None:
+        self._dump: Callable[[float], Any] | None = None
+
+    def recall(self, _name: str, load: Callable[[Mapping[str, Any], float, float, bool], None]) -> None:
+        """See Keeper."""
+        if self._dump is not None:
+            load(self._dump(0.0), 0.0, 0.0, False)
+
+    def keep(self, _name: str, dump: Callable[[float], Any], urgent: bool) -> None:
+        """See Keeper."""
+        assert isinstance(urgent, bool)
+        self._dump = dump
 
 
 def found(findings: Sequence[Finding]) -> dict[tuple[str, str], str]:
@@ -106,6 +127,45 @@ def test_a_gpu_that_is_lost_missing_or_exchanged() -> None:
     machine.gpus = [*machine.gpus, gpu(9)]
     assert found(check.run(30.0).findings) == {}
     assert found(GpuCheck(machine, wanted=5).run(0.0).findings) == {("node", "too_few_gpus"): "critical"}
+
+
+def test_most_gpus_gone_at_once_are_one_finding() -> None:
+    machine = Machine()
+    check = GpuCheck(machine, wanted=4)
+    check.run(0.0)
+    healthy = list(machine.gpus)
+    machine.gpus = [replace(one, up=one.number == 0) for one in healthy]
+    (finding,) = check.run(10.0).findings
+    assert (finding.subject, finding.reason) == ("node", "gpus_missing")
+    assert finding.message.startswith("3 of 4 GPUs do not answer")
+    assert finding.evidence["gpus"] == ("gpu1", "gpu2", "gpu3")
+    machine.gpus = [replace(one, up=one.number < 2) for one in healthy]
+    assert found(check.run(20.0).findings) == {(f"gpu{n}", "gpu_lost"): "critical" for n in (2, 3)}
+    machine.gpus = healthy[:1]
+    assert found(check.run(30.0).findings).keys() == {("node", "gpus_missing")}
+
+
+def test_a_node_whose_driver_does_not_load_after_a_restart_is_not_one_without_gpus() -> None:
+    machine, kept = Machine(), Kept()
+    GpuCheck(machine, kept).run(0.0)
+    machine.away = Unavailable("no NVML: libnvidia-ml.so.1 is not here")
+    report = GpuCheck(machine, kept).run(10.0)
+    assert found(report.findings) == {("node", "gpus_missing"): "critical"}
+    assert report.samples == ()
+    assert found(GpuCheck(machine, kept).run(29 * 86_400.0).findings) != {}
+    with pytest.raises(Unavailable):
+        GpuCheck(machine, kept).run(31 * 86_400.0)
+    machine.away = Released("NVML is released for maintenance")
+    with pytest.raises(Released):
+        GpuCheck(machine, kept, wanted=4).run(20.0)
+
+
+def test_gpus_that_are_expected_and_were_never_seen_are_missed() -> None:
+    machine = Machine()
+    machine.away = Unavailable("no NVML")
+    with pytest.raises(Unavailable):
+        GpuCheck(machine).run(0.0)
+    assert found(GpuCheck(machine, wanted=8).run(0.0).findings) == {("node", "too_few_gpus"): "critical"}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from exporter import checkup
 from exporter.acks import FILE, Acks, acknowledge
 from exporter.cli import main
 from exporter.clock import Clock
+from exporter.config import load
 from exporter.model import UserError
 from exporter.state import State
 from tests.trees import ACTIVE, plant
@@ -121,11 +122,41 @@ def _clock(wall: float) -> Clock:
 
 
 @pytest.mark.parametrize(
-    ("subject", "reason"), [("", ""), ("a\nb", ""), ("x" * 501, ""), ("gpu0", "a\x00b"), ("gpu0", "r" * 501)]
+    ("subject", "reason"),
+    [("", ""), ("a\nb", ""), ("x" * 501, ""), ("gpu0", "a\x00b"), ("gpu0", "r" * 501), ("mlx5_*", "")],
 )
 def test_a_subject_or_a_reason_that_is_none_is_refused(tmp_path: Path, subject: str, reason: str) -> None:
     with pytest.raises(UserError):
         acknowledge(tmp_path, subject, reason, 60)
+
+
+def test_an_acknowledgement_that_no_finding_asks_for_is_said_to_be_one(
+    node: Path, daemon: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check", "--config", str(node), "--format", "json"])
+    daemon["body"] = capsys.readouterr().out.encode()
+    monkeypatch.setattr(checkup, "DAEMON", daemon["url"].decode())
+    config = load(node)
+    monkeypatch.setattr("exporter.config.load", lambda _path: config)
+    for asked, told in (("mlx5_2/1", False), ("mlx5_2", False), ("mlx5_", True), ("nosuch/9", True)):
+        assert main(["ack", asked]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith(f"{asked} is acknowledged until")
+        assert ("no finding" in said) is told
+
+
+def test_a_node_that_should_have_ports_and_gpus_and_never_had_any_is_not_ok(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.yml"
+    config.write_text(f"paths: {{state: {tmp_path}}}\nexpect: {{compute: {{ports: 8}}, gpus: 8}}\n")
+    assert main(["check", "--simulate", "bare", "--config", str(config)]) == 2
+    said = capsys.readouterr().out
+    assert "0 compute ports are up of the 8 that are expected" in said
+    assert "0 GPUs answer of the 8 that are expected" in said
+    config.write_text(f"paths: {{state: {tmp_path}}}\n")
+    assert main(["check", "--simulate", "bare", "--config", str(config)]) == 0
+    assert "\nNo port and no GPU was seen here." in capsys.readouterr().out
 
 
 def test_an_unusable_folder_or_length_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
