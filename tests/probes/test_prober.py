@@ -10,9 +10,10 @@ import pytest
 from exporter.clock import Clock as ClockOfNode
 from exporter.exposition import number
 from exporter.model import Finding, SourceError
-from exporter.probes.figures import samples
-from exporter.probes.journal import Lock, pause
+from exporter.probes.figures import costs, samples
+from exporter.probes.journal import Lock
 from exporter.probes.launch import Stop
+from exporter.probes.pause import pause
 from exporter.probes.prober import Round
 from exporter.probes.protocol import Outcome, Spec, read_spec
 from exporter.probes.scheduled import ScheduledProbes
@@ -209,7 +210,7 @@ def test_metrics(stop: Stop) -> None:
     prober = lab.prober()
     records = prober.round(stop).records
     shown = {}
-    for sample in (*samples(records), *prober.tally.samples()):
+    for sample in (*samples(records), *costs(prober.tally)):
         labels = ",".join(
             f"{name}={value}" for name, value in zip(sample.metric.label_names, sample.labels, strict=True)
         )
