@@ -49,6 +49,7 @@ def test_each_condition_by_itself_is_enough(situation: Situation, reason: str) -
     ("permission", "reason"),
     [
         (Permission(paused=True), "paused"),
+        (Permission(unusable="no such folder"), "journal_unusable"),
         (Permission(quiet=True), "quiet"),
         (Permission(since_last=3600), "min_gap"),
         (Permission(seconds_used=60), "budget"),

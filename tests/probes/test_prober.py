@@ -359,9 +359,9 @@ def test_a_preempted_or_refused_probe_says_nothing_of_a_link(stop: Stop) -> None
 
 
 def test_a_journal_of_an_earlier_release_has_no_trials_and_is_read(tmp_path: Path) -> None:
-    (tmp_path / "probes.json").write_text('{"version": 1, "last": 5.0, "records": [], "learnt": {"a": [1.0]}}')
+    (tmp_path / "probes.json").write_text('{"version": 1, "last": 5.0, "records": [], "learnt": {"a": [9, 2, 3, 4]}}')
     journal = Lab(tmp_path).prober().journal
-    assert (journal.recent("a"), journal.trials) == ([1.0], ())
+    assert (journal.expected("a"), journal.recent("a"), journal.trials) == (3, [], ())
 
 
 def reasons_found(probes: ScheduledProbes) -> set[tuple[str, str]]:
