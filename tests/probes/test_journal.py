@@ -26,7 +26,7 @@ from exporter.probes.prober import Round
 from exporter.probes.protocol import Flow, Outcome
 from exporter.probes.scheduled import ScheduledProbes, one_line
 from tests.probes.lab import Lab, good
-from tests.props import few, junk, quick, words
+from tests.props import few, junk, words
 
 
 def round_of(lab: Lab, by_hand: bool = False, until: float | None = None) -> Round:
@@ -256,8 +256,57 @@ def read_keys(folder: Path) -> list[str]:
     return [*kept.learnt, *kept.ran]
 
 
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    0.5,
+    math.nan,
+    math.inf,
+    10**400,
+    "",
+    "x",
+    "\ud800",
+    [],
+    [math.nan],
+    {},
+    {"a": math.inf},
+    [1],
+    [{}],
+)
+
+
+def variants(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The entry with each of its fields, and of its first flow's, missing or something else."""
+    for name in entry:
+        yield {key: value for key, value in entry.items() if key != name}
+        yield from ({**entry, name: value} for value in ODD)
+    for flow in entry.get("flows", ())[:1]:
+        yield from ({**entry, "flows": [other]} for other in variants(flow))
+
+
+def test_any_field_of_any_entry_may_be_anything(written: bytes, tmp_path: Path) -> None:
+    raw = json.loads(written)
+    kept, _ = read(written)
+    for name in ("records", "trials"):
+        raw[name] += [other for entry in (raw[name][0], raw[name][1], raw[name][-1]) for other in variants(entry)]
+    raw["learnt"] |= {f"learnt {place}": value for place, value in enumerate(ODD)}
+    raw["ran"] |= {f"ran {place}": [1e9, 1e9, 1e9, 1e9, value] for place, value in enumerate(ODD)}
+    (tmp_path / FILE).write_text(json.dumps(raw))
+    left, dropped = read((tmp_path / FILE).read_bytes())
+    assert dropped > 1000
+    assert left.records[: len(kept.records)] == kept.records
+    lab = Lab(tmp_path)
+    lab.clock.now = kept.records[-1]["time"]
+    use(tmp_path, lab)
+    text = "".join(line for record in left.records for line in lines(record))
+    assert "nan" not in text
+    assert "inf" not in text
+
+
 @given(data=st.data())
-@quick
+@few
 def test_no_spoiled_journal_stops_anything_or_gives_a_number_that_is_none(
     data: st.DataObject, written: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
