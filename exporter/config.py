@@ -94,7 +94,7 @@ class PathsConfig(Model):
     """A container shows the host's where it is mounted; a recorded tree works as well."""
     proc: FilePath = Path("/proc")
     state: FilePath = Path("/var/lib/eastwest")
-    """If it can't be written, that is said once and the state is kept in memory."""
+    """If it can't be written, that is said once, the state is kept in memory, and no probe runs but by hand."""
 
 
 class LogConfig(Model):

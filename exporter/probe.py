@@ -20,7 +20,7 @@ from exporter.judge.trials import MIN_RATIO
 from exporter.logs import set_up
 from exporter.model import UserError
 from exporter.node import FINDINGS
-from exporter.probes import journal
+from exporter.probes import pause as pauses
 from exporter.probes.assemble import hook_job
 from exporter.probes.hints import hint
 from exporter.probes.journal import Record
@@ -90,7 +90,7 @@ def pause(path: Path | None, length: str) -> int:
         seconds = duration(length)
     except ValueError as error:
         raise UserError(f"--for: {error} (got {length!r})") from error
-    until = journal.pause(load(path).paths.state, seconds, time.time())
+    until = pauses.pause(load(path).paths.state, seconds, time.time())
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until))
     print(f"no probes until {when}" if seconds else "probes may run again")
     return OK
@@ -138,6 +138,8 @@ def _shown(done: Round) -> int:
     for record in done.records:
         for line in lines(record):
             print(line)
+    if done.unkept:
+        print(f"not kept, so that later probes know nothing of it: {done.unkept}")
     for refusal in done.refusals:
         print(f"not measured: {refusal}")
     measured = [record for record in done.records if record["result"] == "ok"]

@@ -9,9 +9,10 @@ from exporter.hardware.base import Hardware, PortSource
 from exporter.hardware.gpu_load import NvmlLoad
 from exporter.hardware.pod_resources import PodGpus
 from exporter.hardware.slurm import SlurmJobs
+from exporter.model import Port, Ports, Role
 from exporter.probes.evidence import Witness
 from exporter.probes.journal import Journal
-from exporter.probes.prober import Assign, Means, Prober, Settings, compute_only
+from exporter.probes.prober import Assign, Means, Prober, Settings
 from exporter.probes.survey import Scheduler, Survey, unknown_processes
 
 
@@ -38,6 +39,16 @@ def make_prober(  # noqa: PLR0913 - the one place where a prober is put together
     witness = Witness(ports, hardware.gpus, hardware.host, sysfs)
     means = Means(survey, witness, assign, paths["state"], str(sysfs), others)
     return Prober(settings, means, Journal(paths["state"]))
+
+
+def compute_only(assign: Assign) -> Callable[[Ports], Sequence[Port]]:
+    """The ports whose traffic counts: the East-West ones, not those of a file system or of ssh."""
+
+    def wanted(reading: Ports) -> Sequence[Port]:
+        roles = assign(reading)
+        return [port for port in reading.ports if roles[port.device.name, port.number].role is Role.COMPUTE]
+
+    return wanted
 
 
 def of_hook(settings: Settings, seconds: float) -> Settings:

@@ -1,12 +1,11 @@
 """The metrics of the probes: results as they were, and what they cost."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from exporter.metrics import NoLabels, Sample, counter, gauge
 from exporter.probes.journal import Record
+from exporter.probes.totals import Tally
 
 
 class LinkLabels(NamedTuple):
@@ -67,32 +66,30 @@ BEST = gauge(
 INIT = gauge(
     "probe_init_seconds", "How long the engine took to set up in the last probe; no sign of a slow link.", LinkLabels
 )
-RUNS = counter("probe_runs_total", "Probes by how they ended; those that gave way to work not included.", RunLabels)
-SKIPPED = counter("probe_skipped_total", "Times a probe was due and something was against it.", ReasonLabels)
+RUNS = counter(
+    "probe_runs_total",
+    "Probes of the daemon, of hooks and by hand, by how they ended; those that gave way to work not included.",
+    RunLabels,
+)
+SKIPPED = counter(
+    "probe_skipped_total",
+    "Times a probe was due, or asked for by a hook or by hand, and something was against it.",
+    ReasonLabels,
+)
 PREEMPTED = counter("probe_preempted_total", "Probes stopped, or their results dropped, since work appeared.", NoLabels)
-SECONDS = counter("probe_seconds_total", "Time in which probes ran.", NoLabels)
-BYTES = counter("probe_bytes_total", "Bytes that probes sent over links.", NoLabels)
+SECONDS = counter("probe_seconds_total", "Time in which probes ran: the daemon's, hooks' and by hand.", NoLabels)
+BYTES = counter("probe_bytes_total", "Bytes that probes sent over links, dropped results included.", NoLabels)
 
 
-@dataclass(slots=True)
-class Tally:
-    """What was counted since the start; for one thread at a time."""
-
-    runs: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
-    preempted: int = 0
-    seconds: float = 0.0
-    bytes: int = 0
-
-    def samples(self) -> Iterator[Sample]:
-        """The counters."""
-        yield PREEMPTED(NoLabels(), self.preempted)
-        yield SECONDS(NoLabels(), self.seconds)
-        yield BYTES(NoLabels(), self.bytes)
-        for labels, count in sorted(self.runs.items()):
-            yield RUNS(RunLabels(*labels), count)
-        for reason, count in sorted(self.skipped.items()):
-            yield SKIPPED(ReasonLabels(reason), count)
+def costs(tally: Tally) -> Iterator[Sample]:
+    """What all probes of this node have cost; begins anew only where probes-totals.json was removed."""
+    yield PREEMPTED(NoLabels(), tally.preempted)
+    yield SECONDS(NoLabels(), tally.seconds)
+    yield BYTES(NoLabels(), tally.bytes)
+    for labels, count in sorted(tally.runs.items()):
+        yield RUNS(RunLabels(*labels), count)
+    for reason, count in sorted(tally.skipped.items()):
+        yield SKIPPED(ReasonLabels(reason), count)
 
 
 def samples(records: Sequence[Record]) -> Iterator[Sample]:

@@ -58,12 +58,15 @@ class Permission:
     """What has been used and said: seconds since the last probe (None: never), use of the last hour, and flags.
 
     `locked`: another probe runs on this node. `stuck`: a process of an earlier probe that nothing could end.
+    `why_paused` where the pause can't be read; `unusable`: why the journal can't be, '' where it can.
     """
 
     since_last: float | None = None
     seconds_used: float = 0.0
     bytes_used: int = 0
     paused: bool = False
+    why_paused: str = ""
+    unusable: str = ""
     quiet: bool = False
     locked: bool = False
     stuck: int = 0
@@ -84,7 +87,9 @@ class Limits:
 def allowed(permission: Permission, limits: Limits) -> Iterator[Refusal]:
     """What the operator's limits have against it."""
     if permission.paused:
-        yield Refusal("paused")
+        yield Refusal("paused", permission.why_paused)
+    if permission.unusable:
+        yield Refusal("journal_unusable", permission.unusable)
     if permission.quiet:
         yield Refusal("quiet")
     if permission.since_last is not None and permission.since_last < limits.min_gap:

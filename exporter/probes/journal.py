@@ -2,73 +2,119 @@
 last few trials of each, by which it is judged.
 
 A file in the state folder, since the daemon, a scheduler's hook and a command by hand all probe and all must know of
-each other's; whoever holds the lock writes it, whole or not at all. Where the folder can't be written it is kept in
-memory.
+each other's; whoever holds the lock writes it, whole or not at all. It is written before a probe is launched, too:
+where that fails, neither min_gap nor the budget can be kept, and nothing is probed but by hand.
 """
 
-import json
 import logging
 import socket
+import stat
 import statistics
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exporter.judge.trials import Trial, read_trial
+from exporter.judge.trials import Trial
 from exporter.judge.trials import kept as kept_trials
-from exporter.model import UserError
+from exporter.probes.kept import LEARNT, RECENT, Kept, dump, is_record, read
 from exporter.whole import write_whole
 
-FILE, PAUSE_FILE = "probes.json", "probes-pause.json"
-VERSION = 1
+FILE = "probes.json"
 DAY, HOUR = 86_400.0, 3_600.0
 MAX_RECORDS = 500
-LEARNT = 20
-"""Values kept of each link."""
+MAX_BYTES = 64 << 20
+"""What is longer was not written by this program."""
+ROOM = 128 << 10
+"""Bytes of blanks written before a launch: as much as any result needs, so that it can be written after it."""
 ENOUGH = 3
 """Values after the first, from which on a link's usual value is known."""
-LONGEST_PAUSE = 30 * DAY
 LOCK_NAME = "\0eastwest-probe"
 Record = Mapping[str, Any]
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Kept:
-    last: float | None = None
-    records: list[Record] = field(default_factory=list)
-    learnt: dict[str, list[float]] = field(default_factory=dict)
-    trials: tuple[Trial, ...] = ()
+def _within(records: Sequence[Record], now: float, seconds: float) -> list[Record]:
+    """Those so old at most; what is of tomorrow, since the clock was set back, is none."""
+    return [record for record in records if -HOUR < now - record["time"] < seconds]
 
 
 class Journal:
-    """See the module; `folder` None: in memory alone."""
+    """See the module; `folder` None: in memory alone, which serves this process.
+
+    `trouble` is why the file can't be read, `unkept` why what was last to be written is not in it; '' where it is.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self._path = None if folder is None else folder / FILE
-        self._kept = _Kept()
+        self._guard = threading.Lock()
+        self._kept = Kept()
+        self._before: float | None = None
         self._stamp: object = None
-        self._said = False
+        self._foreign = False
+        self._said: set[str] = set()
+        self.trouble = ""
+        self.unkept = ""
         self.refresh()
 
     def refresh(self) -> None:
-        """Read what another process has written meanwhile."""
-        if self._path is None:
-            return
-        try:
-            status = self._path.stat()
-            stamp = (status.st_ino, status.st_mtime_ns)
-            if stamp == self._stamp:
+        """Read what another process has written meanwhile; where an operator has removed the file, begin anew."""
+        with self._guard:
+            if self._path is None:
                 return
-            self._kept = _parse(json.loads(self._path.read_bytes()))
-            self._stamp = stamp
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            if not self._said:
-                self._said = True
-                log.warning("%s: %s; results of earlier probes are not known", self._path, error)
+            try:
+                self._read(self._path)
+            except FileNotFoundError:
+                self.trouble = ""
+                if self._stamp is not None:
+                    self._kept, self._stamp, self._foreign = Kept(), None, False
+            except OSError as error:
+                self.trouble = f"{self._path}: {error.strerror}"
+                self._say(f"{self.trouble}; results of earlier probes are not known, nothing is probed")
+
+    def begin(self, now: float) -> str:
+        """Note, before it is launched, that a probe is: should this process be killed, min_gap holds all the same.
+
+        Why that could not be written, or ''. The caller holds the lock, and calls `add` or `withdraw` after.
+        """
+        with self._guard:
+            self._before, self._kept.last = self._kept.last, now
+            self._write(ROOM)
+            if self.unkept:
+                self._kept.last = self._before
+            return self.unkept
+
+    def withdraw(self) -> None:
+        """The probe that began was none: the engine can't run here."""
+        with self._guard:
+            self._kept.last = self._before
+            self._write()
+
+    def add(
+        self,
+        record: Record,
+        learn: Mapping[str, float],
+        trial: Trial | None = None,
+        ran: Mapping[str, float] | None = None,
+    ) -> None:
+        """Keep a result, what each link gave (`ran`) and what of that is usual, and what is judged; the caller holds
+        the lock. Raises ValueError for what could not be read again.
+        """
+        if not is_record(record):
+            raise ValueError("no result that can be kept")
+        with self._guard:
+            kept = self._kept
+            kept.last = float(record["time"])
+            kept.records = [*_within(kept.records, kept.last, DAY)[-(MAX_RECORDS - 1) :], record]
+            if trial is not None:
+                kept.trials = kept_trials([*kept.trials, trial])
+            for key, value in learn.items():
+                values = kept.learnt.setdefault(key, [])
+                # the very first stays in front: it is never learnt from (cold caches, a driver just loaded)
+                kept.learnt[key] = values[:1] + values[1:][-(LEARNT - 1) :] + [value]
+            for key, value in (ran or {}).items():
+                kept.ran[key] = [*kept.ran.get(key, []), value][-RECENT:]
+            self._write()
 
     def since_last(self, now: float) -> float | None:
         """Seconds since the last probe was launched, by the wall clock; None where there was none."""
@@ -78,12 +124,12 @@ class Journal:
 
     def used(self, now: float) -> tuple[float, int]:
         """Seconds and bytes of the probes of the last hour."""
-        recent = [record for record in self._kept.records if now - record["time"] < HOUR]
+        recent = _within(self._kept.records, now, HOUR)
         return sum(record["seconds"] for record in recent), sum(record["bytes"] for record in recent)
 
     def records(self, now: float) -> Sequence[Record]:
         """The results of the last 24 h, oldest first."""
-        return [record for record in self._kept.records if now - record["time"] < DAY]
+        return _within(self._kept.records, now, DAY)
 
     @property
     def trials(self) -> Sequence[Trial]:
@@ -96,36 +142,50 @@ class Journal:
         return statistics.median(values) if len(values) >= ENOUGH else None
 
     def recent(self, key: str) -> Sequence[float]:
-        """The last values that were learnt, oldest first."""
-        return self._kept.learnt.get(key, [])[-5:]
+        """What a link gave in its last runs, slow ones too, oldest first."""
+        return self._kept.ran.get(key, [])
 
-    def add(self, record: Record, learn: Mapping[str, float], trial: Trial | None = None) -> None:
-        """Keep a result, what each link gave, and what of it is judged; the caller holds the lock."""
-        kept = self._kept
-        kept.last = float(record["time"])
-        kept.records = [old for old in kept.records if kept.last - old["time"] < DAY][-(MAX_RECORDS - 1) :]
-        kept.records.append(record)
-        if trial is not None:
-            kept.trials = kept_trials([*kept.trials, trial])
-        for key, value in learn.items():
-            values = kept.learnt.setdefault(key, [])
-            # the very first stays in front: it is never learnt from (cold caches, a driver just loaded)
-            kept.learnt[key] = values[:1] + values[1:][-(LEARNT - 1) :] + [value]
-        self._write()
-
-    def _write(self) -> None:
-        if self._path is None:
+    def _read(self, path: Path) -> None:
+        status = path.stat()
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if stamp == self._stamp:
             return
-        content = {"version": VERSION, "last": self._kept.last, "records": self._kept.records}
-        trials = [asdict(trial) for trial in self._kept.trials]
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "no regular file")
+        content = path.read_bytes() if status.st_size <= MAX_BYTES else b""
+        self.trouble, self._stamp = "", stamp
         try:
-            write_whole(self._path, json.dumps({**content, "learnt": self._kept.learnt, "trials": trials}).encode())
-            status = self._path.stat()
-            self._stamp = (status.st_ino, status.st_mtime_ns)
+            self._kept, dropped = read(content)
+            self._foreign = False
+        except ValueError as error:
+            self._kept, self._foreign = Kept(), True
+            self._say(f"{path}: {error}; it is set aside when the next probe begins, and all learnt anew")
+        else:
+            if dropped:
+                self._say(f"{path}: {dropped} entries are not as they should be and left out")
+
+    def _write(self, room: int = 0) -> None:
+        """Write the file; what can't be read is not written over, what is not ours is set aside first."""
+        path = self._path
+        self.unkept = self.trouble
+        if path is None or self.trouble:
+            return
+        try:
+            if self._foreign:
+                path.replace(path.with_suffix(".unreadable"))
+                self._foreign = False
+            write_whole(path, dump(self._kept) + b" " * room)
+            status = path.stat()
+            self._stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         except OSError as error:
-            if not self._said:
-                self._said = True
-                log.warning("results of probes are kept in memory only: %s: %s", self._path, error.strerror)
+            self.unkept = f"{path}: {error.strerror}"
+            self._say(f"results of probes can't be kept: {self.unkept}")
+
+    def _say(self, what: str) -> None:
+        """Once each."""
+        if what not in self._said and len(self._said) < 100:
+            self._said.add(what)
+            log.warning("%s", what)
 
 
 class Lock:
@@ -160,41 +220,3 @@ class Lock:
     def descriptors(self) -> list[int]:
         """For a worker to hold."""
         return [] if self._socket is None else [self._socket.fileno()]
-
-
-def paused_until(folder: Path | None) -> float:
-    """Unix time until which an operator wants no probes; 0 where nobody does."""
-    if folder is None:
-        return 0.0
-    try:
-        return float(json.loads((folder / PAUSE_FILE).read_bytes())["until"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0.0
-
-
-def pause(folder: Path, seconds: float, now: float) -> float:
-    """Want no probes for so long; 0 seconds end that. The Unix time of the end. Raises UserError."""
-    if not 0 <= seconds <= LONGEST_PAUSE:
-        raise UserError("--for: at most 30d")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if seconds:
-            write_whole(folder / PAUSE_FILE, json.dumps({"until": now + seconds}).encode())
-        else:
-            (folder / PAUSE_FILE).unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: {error.strerror}") from error
-    return now + seconds
-
-
-def _parse(content: Any) -> _Kept:
-    if content["version"] != VERSION:
-        raise ValueError(f"version {content['version']!r}, this program writes {VERSION}")
-    records: list[Record] = [
-        {**record, "time": float(record["time"]), "seconds": float(record["seconds"]), "bytes": int(record["bytes"])}
-        for record in content["records"]
-    ]
-    learnt = {str(key): [float(value) for value in values] for key, values in content["learnt"].items()}
-    last = content["last"]
-    trials = tuple(read_trial(trial) for trial in content.get("trials", ()))
-    return _Kept(None if last is None else float(last), records, learnt, trials)

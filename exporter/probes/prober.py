@@ -1,7 +1,7 @@
 """Probes of one node: when they are due, whether they may run, what they gave. Runs them in the thread that asks."""
 
-import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,15 +9,16 @@ from typing import Any
 
 from exporter.hardware.gpu_load import GpuLoad
 from exporter.judge.trials import MIN_RATIO
-from exporter.model import Port, Ports, Role, SourceError, Unavailable
+from exporter.model import Ports, SourceError, Unavailable
 from exporter.probes import evidence, jobs
-from exporter.probes.figures import Tally
 from exporter.probes.gate import Limits, Permission, Refusal, Situation, allowed, idle
-from exporter.probes.journal import Journal, Lock, Record, paused_until
+from exporter.probes.journal import Journal, Lock, Record
 from exporter.probes.launch import Stop, measure
+from exporter.probes.pause import Pause
 from exporter.probes.protocol import Deadlines, Nic, Outcome, Phase, Scope, Spec
-from exporter.probes.record import make_record, make_trial, shown_flow
+from exporter.probes.record import make_record, make_trial, shown_flow, spent
 from exporter.probes.survey import Survey, Watch
+from exporter.probes.totals import Tally, Totals
 from exporter.rails import Assignment, Subject
 from exporter.windows import Window
 
@@ -28,7 +29,6 @@ BY_HAND = frozenset({"paused", "locked", "stuck"})
 ALWAYS = float("inf")
 """Every pair of GPUs is measured."""
 NOT_HERE: Mapping[str, str] = {"tcp": "it measures between nodes, nothing inside one"}
-log = logging.getLogger(__name__)
 Assign = Callable[[Ports], Mapping[Subject, Assignment]]
 
 
@@ -66,10 +66,14 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What became of one round: the results, in order, and what was against a probe."""
+    """What became of one round: the results, in order, and what was against a probe.
+
+    `unkept` is why a result was not kept, '' where all were.
+    """
 
     records: tuple[Record, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    unkept: str = ""
 
 
 @dataclass(slots=True)
@@ -87,9 +91,15 @@ class Prober:
         self.settings = settings
         self.means = means
         self.journal = journal
-        self.tally = Tally()
+        self.totals = Totals(means.state)
+        self._pause = Pause(means.state)
         self._stuck = 0
         self._first = 0
+
+    @property
+    def tally(self) -> Tally:
+        """What all probes of this node have cost."""
+        return self.totals.tally
 
     def round(  # noqa: PLR0913 - what a hook, a hand and the schedule each want differently
         self,
@@ -107,17 +117,19 @@ class Prober:
             self.journal.refresh()
             against = [
                 refusal
-                for refusal in allowed(self._permission(taken), self.settings.limits)
+                for refusal in allowed(self._permission(taken, until is not None), self.settings.limits)
                 if not by_hand or refusal.reason in BY_HAND
             ]
             if against:
-                return self._skip(against)
-            return self._measure(stop, scopes, by_hand, progress, told, until, lock)
+                return self._skip(against, taken)
+            done = self._measure(stop, scopes, by_hand, progress, told, until, lock)
+            launched = any(record["result"] != "refused" for record in done.records)
+            return replace(done, unkept=self.journal.unkept if launched else "")
         finally:
             self.means.survey.load.close()
             lock.give()
 
-    def _measure(  # noqa: PLR0913 - as round
+    def _measure(  # noqa: C901, PLR0911, PLR0913 - as round; each return another reason to end
         self,
         stop: Stop,
         scopes: Sequence[Scope],
@@ -146,6 +158,8 @@ class Prober:
                     seen = self._look()
                     if against := list(idle(seen.situation, self.settings.limits)):
                         return Round(tuple(records), self._skip(against).refusals)
+                if against := self._begin(spec, by_hand):
+                    return Round(tuple(records), self._skip(against).refusals)
                 record = self._one(spec, stop, progress, lock)
                 records.append(record)
                 told(record)
@@ -159,8 +173,8 @@ class Prober:
         situation = self.means.survey.idle()
         return _Seen(situation, self.means.clock())
 
-    def _skip(self, against: list[Refusal]) -> Round:
-        self.tally.skipped.update({refusal.reason for refusal in against})
+    def _skip(self, against: list[Refusal], locked: bool = True) -> Round:
+        self.totals.add(Tally(skipped=Counter({refusal.reason for refusal in against})), locked)
         return Round(refusals=tuple(against))
 
     def _over_budget(self) -> tuple[Refusal, ...]:
@@ -168,14 +182,17 @@ class Prober:
         seconds, moved = self.journal.used(self.means.wall())
         return tuple(allowed(Permission(seconds_used=seconds, bytes_used=moved), limits))
 
-    def _permission(self, taken: bool) -> Permission:
+    def _permission(self, taken: bool, once: bool) -> Permission:
+        """`once`: this process ends with the round, so that its memory is no journal."""
         now = self.means.wall()
         seconds, moved = self.journal.used(now)
         return Permission(
             self.journal.since_last(now),
             seconds,
             moved,
-            paused=now < paused_until(self.means.state),
+            paused=self._pause.holds(now),
+            why_paused=self._pause.trouble,
+            unusable=self.journal.trouble or ("there is no state folder" if once and self.means.state is None else ""),
             quiet=any(window.holds(now) for window in self.settings.quiet),
             locked=not taken,
             stuck=self._stuck,
@@ -206,6 +223,13 @@ class Prober:
             return ()
         return jobs.nics(reading.ports, self.means.assign(reading), gpus)
 
+    def _begin(self, spec: Spec, by_hand: bool) -> list[Refusal]:
+        """Note that a probe is launched. Where that can't be kept the next hook would not know of it: nothing is
+        measured then, but by hand.
+        """
+        why = "" if spec.engine in NOT_HERE else self.journal.begin(self.means.wall())
+        return [Refusal("journal_unusable", why)] if why and not by_hand else []
+
     def _one(self, spec: Spec, stop: Stop, progress: Callable[[Spec, Phase], None], lock: Lock) -> Record:
         """One probe, watched, with what happened beside it; kept if it was launched in earnest."""
         if spec.engine in NOT_HERE:
@@ -221,47 +245,49 @@ class Prober:
         finally:
             found = watch.end()
         self._stuck = outcome.left
-        beside = evidence.between(before, self.means.witness.read())
-        outcome = self._checked(outcome, beside, before)
+        sent, after = outcome.bytes, self.means.witness.read()
+        beside = evidence.between(before, after)
+        beside["gpudirect_module"] = self.means.witness.gpudirect()
+        outcome = self._checked(outcome, before, after)
         if found is not None:
             outcome = replace(
                 outcome, result="aborted", reason=found.reason, message=f"work appeared: {found}", flows=()
             )
-        flows, learn = self._flows(outcome)
+        flows, learn, ran = self._flows(outcome)
         others = self.means.others()
-        record = make_record(outcome, beside, flows, found, self.means.wall(), others)
-        self._count(outcome, found)
-        if outcome.result != "refused":
-            self.journal.add(record, {} if others else learn, make_trial(record))
+        record = make_record(outcome, beside, flows, found, self.means.wall(), others, sent)
+        # the lock is ours while it runs
+        self.totals.add(spent(record), locked=True)
+        if record["result"] == "refused":
+            self.journal.withdraw()
+        else:
+            good = record["result"] == "ok"
+            self.journal.add(record, learn if good and not others else {}, make_trial(record), ran if good else {})
         return record
 
-    def _checked(self, outcome: Outcome, beside: dict[str, Any], before: evidence.Reading) -> Outcome:
+    def _checked(self, outcome: Outcome, before: evidence.Reading, after: evidence.Reading) -> Outcome:
         """A loopback that its own ports have not seen stayed inside the machine: an error and no result."""
-        beside["gpudirect_module"] = self.means.witness.gpudirect()
         if outcome.result != "ok" or outcome.spec.scope != "loopback":
             return outcome
-        sent: dict[str, int] = {}
-        for flow in outcome.flows:
-            sent[flow.source] = sent.get(flow.source, 0) + flow.moved
-        inside = [
-            source for source, moved in sent.items() if not evidence.left_the_machine(beside, before, source, moved)
-        ]
+        inside = evidence.stayed_inside(before, after, outcome.flows)
         if not inside:
             return outcome
         message = f"{', '.join(inside)} did not count what was sent: it never left the machine"
         return replace(outcome, result="error", reason="not_on_the_wire", message=message, flows=())
 
-    def _flows(self, outcome: Outcome) -> tuple[tuple[dict[str, Any], ...], Mapping[str, float]]:
-        """The flows for people and metrics, and what may be learnt of them: values that are not slow."""
+    def _flows(self, outcome: Outcome) -> tuple[tuple[dict[str, Any], ...], Mapping[str, float], Mapping[str, float]]:
+        """The flows for people and metrics, what may be learnt of them (values that are not slow), and all values."""
         rails = {nic.subject: nic.rail for nic in outcome.spec.nics}
         shown, learn, slow = [], {}, False
         unknown: dict[str, float] = {}
+        ran: dict[str, float] = {}
         for flow in outcome.flows:
             key = jobs.key(outcome.spec.scope, outcome.spec.engine, flow.size, flow.source, flow.target)
             expected = self.journal.expected(key) if flow.kind != "latency" else None
             shown.append(shown_flow(flow, rails, expected, self.journal.recent(key)))
             if flow.kind == "latency":
                 continue
+            ran[key] = flow.bandwidth
             if expected is None:
                 unknown[key] = flow.bandwidth
             elif flow.bandwidth >= MIN_RATIO * expected:
@@ -270,22 +296,4 @@ class Prober:
                 slow = True
         # a slow run does not teach what is usual of links that nothing is known of yet: they may be why it is slow
         learn |= {} if slow else unknown
-        return tuple(shown), learn if outcome.result == "ok" else {}
-
-    def _count(self, outcome: Outcome, found: Refusal | None) -> None:
-        self.tally.seconds += outcome.seconds
-        self.tally.bytes += outcome.bytes
-        if found is not None:
-            self.tally.preempted += 1
-        elif outcome.result != "aborted":
-            self.tally.runs[outcome.spec.scope, outcome.spec.engine, outcome.result] += 1
-
-
-def compute_only(assign: Assign) -> Callable[[Ports], Sequence[Port]]:
-    """The ports whose traffic counts: the East-West ones, not those of a file system or of ssh."""
-
-    def wanted(reading: Ports) -> Sequence[Port]:
-        roles = assign(reading)
-        return [port for port in reading.ports if roles[port.device.name, port.number].role is Role.COMPUTE]
-
-    return wanted
+        return tuple(shown), learn, ran

@@ -9,7 +9,7 @@ from typing import Any
 
 from exporter.checks.base import Keeper, Report
 from exporter.judge.probes import ProbeScene, judge_probes
-from exporter.probes.figures import samples
+from exporter.probes.figures import costs, samples
 from exporter.probes.launch import Stop
 from exporter.probes.prober import Prober, Round
 
@@ -50,9 +50,10 @@ class ScheduledProbes:
         if prober.means.wall() >= self._next:
             self._begin()
         prober.journal.refresh()
+        prober.totals.refresh()
         records = prober.journal.records(prober.means.wall())
         findings = tuple(judge_probes(self._scene()))
-        return Report((*prober.tally.samples(), *samples(records)), findings=findings)
+        return Report((*costs(prober.tally), *samples(records)), findings=findings)
 
     def document(self) -> bytes:
         """`/api/v1/probes`: results of the last 24 h, newest first."""
@@ -60,11 +61,11 @@ class ScheduledProbes:
         prober.journal.refresh()
         records = prober.journal.records(prober.means.wall())
         content: Mapping[str, Any] = {"enabled": True, "next": self._next, "probes": list(reversed(records))}
-        return json.dumps(content).encode()
+        return json.dumps(content, allow_nan=False).encode()
 
     def inherit(self, before: "ScheduledProbes") -> None:
         """Go on where the probes of an earlier configuration, stopped by now, left off."""
-        self._prober.tally = before._prober.tally  # noqa: SLF001 - another object of this class
+        self._prober.totals.inherit(before._prober.totals)  # noqa: SLF001 - another object of this class
         self._next = min(self._next, before._next)  # noqa: SLF001 - as above
         self._against = before._against  # noqa: SLF001 - as above
 

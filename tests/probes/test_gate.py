@@ -1,6 +1,7 @@
 """The gate: what is free, and every reason why not."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,7 @@ def test_each_condition_by_itself_is_enough(situation: Situation, reason: str) -
     ("permission", "reason"),
     [
         (Permission(paused=True), "paused"),
+        (Permission(unusable="no such folder"), "journal_unusable"),
         (Permission(quiet=True), "quiet"),
         (Permission(since_last=3600), "min_gap"),
         (Permission(seconds_used=60), "budget"),
@@ -59,6 +61,14 @@ def test_each_condition_by_itself_is_enough(situation: Situation, reason: str) -
 )
 def test_each_limit_by_itself_is_enough(permission: Permission, reason: str) -> None:
     assert [refusal.reason for refusal in allowed(permission, LIMITS)] == [reason]
+
+
+def test_every_limit_is_in_the_documentation() -> None:
+    everything = Permission(0, 1e9, 1 << 60, True, "", "no folder", True, True, 4711)
+    table = (Path(__file__).parents[2] / "docs" / "probes.md").read_text()
+    found = {refusal.reason for refusal in allowed(everything, LIMITS)}
+    assert len(found) == 7
+    assert [reason for reason in found if f"`{reason}`" not in table] == []
 
 
 def test_after_the_gap_it_may_again() -> None:

@@ -10,9 +10,10 @@ import pytest
 from exporter.clock import Clock as ClockOfNode
 from exporter.exposition import number
 from exporter.model import Finding, SourceError
-from exporter.probes.figures import samples
-from exporter.probes.journal import Lock, pause
+from exporter.probes.figures import costs, samples
+from exporter.probes.journal import Lock
 from exporter.probes.launch import Stop
+from exporter.probes.pause import pause
 from exporter.probes.prober import Round
 from exporter.probes.protocol import Outcome, Spec, read_spec
 from exporter.probes.scheduled import ScheduledProbes
@@ -209,7 +210,7 @@ def test_metrics(stop: Stop) -> None:
     prober = lab.prober()
     records = prober.round(stop).records
     shown = {}
-    for sample in (*samples(records), *prober.tally.samples()):
+    for sample in (*samples(records), *costs(prober.tally)):
         labels = ",".join(
             f"{name}={value}" for name, value in zip(sample.metric.label_names, sample.labels, strict=True)
         )
@@ -358,9 +359,9 @@ def test_a_preempted_or_refused_probe_says_nothing_of_a_link(stop: Stop) -> None
 
 
 def test_a_journal_of_an_earlier_release_has_no_trials_and_is_read(tmp_path: Path) -> None:
-    (tmp_path / "probes.json").write_text('{"version": 1, "last": 5.0, "records": [], "learnt": {"a": [1.0]}}')
+    (tmp_path / "probes.json").write_text('{"version": 1, "last": 5.0, "records": [], "learnt": {"a": [9, 2, 3, 4]}}')
     journal = Lab(tmp_path).prober().journal
-    assert (journal.recent("a"), journal.trials) == ([1.0], ())
+    assert (journal.expected("a"), journal.recent("a"), journal.trials) == (3, [], ())
 
 
 def reasons_found(probes: ScheduledProbes) -> set[tuple[str, str]]:

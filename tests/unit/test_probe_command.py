@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from exporter.cli import main
-from exporter.probe import lines, others
+from exporter.probe import _shown, lines, others
 from exporter.probes.journal import Lock
+from exporter.probes.prober import Round
 from exporter.state import State
 from tests.e2e.daemon import command
 
@@ -64,6 +65,26 @@ def test_pause_and_its_end(config: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (done.returncode, done.stdout) == (0, "not measured: paused\n")
     assert main(["probe", "pause", "--for", "0s", "--config", str(config)]) == 0
     assert "paused" not in probe("intra", "--config", str(config)).stdout
+
+
+def test_a_pause_that_cannot_be_read_is_said_with_what_ends_it(config: Path) -> None:
+    (config.parent / "state" / "probes-pause.json").write_text("xx")
+    for arguments in (["intra"], ["--hook", "epilog"]):
+        done = probe(*arguments, "--config", str(config))
+        assert done.stdout.startswith(f"not measured: paused ({config.parent}/state/probes-pause.json is no pause")
+        assert "`eastwest probe pause --for 0s` ends it" in done.stdout
+        assert done.returncode == 0
+    assert main(["probe", "pause", "--for", "0s", "--config", str(config)]) == 0
+    assert "paused" not in probe("intra", "--config", str(config)).stdout
+
+
+def test_a_hook_whose_journal_cannot_be_written_measures_nothing(config: Path) -> None:
+    (config.parent / "state").rmdir()
+    for _ in range(2):
+        done = probe("--hook", "epilog", "--config", str(config))
+        assert (done.returncode, done.stdout.partition(":")[0]) == (0, "not measured")
+        assert f"journal_unusable ({config.parent}/state/probes.json: No such file" in done.stdout
+    assert "can't run here" in probe("intra", "--config", str(config)).stdout, "by hand it is tried"
 
 
 @pytest.mark.parametrize("arguments", [["pause", "--for", "soon"], ["pause", "--for", "400d"], []])
@@ -127,6 +148,12 @@ def test_a_result_for_people() -> None:
     assert "expected 48.0 GB/s (50%) SLOW" in said[1]
     assert "last 47.0 48.0" in said[1]
     assert "2.5 us" in said[2]
+
+
+def test_a_result_that_was_not_kept_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _shown(Round((), (), "/var/lib/eastwest/probes.json: No space left on device")) == 0
+    assert "not kept" in (said := capsys.readouterr().out)
+    assert "No space left on device" in said
 
 
 def test_of_many_pairs_of_gpus_the_slowest_are_shown() -> None:
