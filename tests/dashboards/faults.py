@@ -98,6 +98,14 @@ FAULTS: Sequence[Fault] = (
         "mlx5_4 falls to 0 again and again",
         ever(lambda v: v == 0, **_port("flapping", "mlx5_4")),
     ),
+    Fault(
+        "flapping",
+        PORTS,
+        "Worst ports",
+        "mlx5_4 `went down`, and as many flaps as its state fell: 6 in 20 minutes",
+        value(lambda v: v == 6, **_port("flapping", "mlx5_4")),
+        5,
+    ),
     Fault("flapping", NODE, "State of the ports", "the same row", ever(lambda v: v == 1, device="mlx5_4")),
     Fault(
         "symbol-errors",

@@ -66,6 +66,19 @@ def test_the_ways_to_stop_are_the_same_everywhere() -> None:
     assert tables[0] == tables[1]
 
 
+def test_what_it_costs_is_the_same_everywhere() -> None:
+    """README and the chart say what the table of docs/performance.md says, rounded."""
+    text = (ROOT / "docs/performance.md").read_text()
+    series, core, memory = re.findall(r"not scraped \| ([\d,]+) \| ([\d.]+) % of a core[^|]*\| (\d+) MiB", text)[0]
+    ratios = re.findall(r"^\| \*?\*?ratio\D*\| \*?\*?([\d.]+)", text, re.MULTILINE)
+    assert len(ratios) == 2
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"**{series} series, {float(core):g} % of one core, {memory} MiB of memory**" in readme
+    assert all(ratio in readme for ratio in ratios)
+    values = (ROOT / "deploy/helm/eastwest/values.yaml").read_text()
+    assert f"{float(core):g} % of a core and {memory} MiB with GPUs" in values
+
+
 def health_check(folder: Path, arguments: str) -> Mapping[str, str]:
     """Run the script of docs/scheduler.md with a node of these arguments; what it told scontrol, and its own end."""
     (script,) = re.findall(r"^```sh\n(#!/bin/sh\n.*?)^```", SLURM.read_text(), re.MULTILINE | re.DOTALL)
@@ -84,6 +97,7 @@ def health_check(folder: Path, arguments: str) -> Mapping[str, str]:
     return {"status": str(done.returncode)} | {line.partition("=")[0]: line.partition("=")[2] for line in lines}
 
 
+@pytest.mark.e2e
 def test_slurm_is_told_which_link_it_is(tmp_path: Path) -> None:
     told = health_check(tmp_path, "--simulate slow-port")
     assert told["state"] == "drain"
@@ -91,6 +105,7 @@ def test_slurm_is_told_which_link_it_is(tmp_path: Path) -> None:
     assert told["reason"] in SLURM.read_text().replace("\n", " ")
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     "arguments", ["--simulate healthy", "--simulate pfc-storm", "--simulate nonsense", "--nonsense"]
 )
@@ -99,6 +114,7 @@ def test_slurm_drains_nothing_else(arguments: str, tmp_path: Path) -> None:
     assert "state" not in health_check(tmp_path, arguments)
 
 
+@pytest.mark.e2e
 def test_what_the_docs_show_of_a_check_is_what_it_prints() -> None:
     line = [sys.executable, "-m", "exporter", "check", "--simulate", "slow-port"]
     said = subprocess.run(line, env={**os.environ, "TZ": "UTC"}, capture_output=True, text=True, check=False).stdout
