@@ -1,5 +1,6 @@
-"""Colours that people who are red-green blind can tell apart (Okabe and Ito), and what they stand for.
+"""Colours that people who are red-green blind can tell apart, and what they stand for: Okabe and Ito's, but POOR.
 
+Their orange is one on which Grafana writes in white (its brightness is below 180), at a contrast of 2.
 A colour never says anything alone: the text or the number beside it says the same. A test looks at all pairs
 through simulated colour blindness.
 """
@@ -10,7 +11,7 @@ from typing import Any
 Json = dict[str, Any]
 GOOD = "#0072B2"
 FAIR = "#F0E442"
-POOR = "#E69F00"
+POOR = "#FFBC6A"
 BAD = "#D55E00"
 UNKNOWN = "#CC79A7"
 NEUTRAL = "#8E8E8E"

@@ -10,14 +10,12 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from exporter.config import Config
+from deploy.helm.values_schema import SCHEMA, schema
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/eastwest"
 FILES = CHART / "files"
-SCHEMA = CHART / "values.schema.json"
 KUBERNETES = ROOT / "deploy/kubernetes"
 RULES = ROOT / "deploy/prometheus/eastwest.rules.yml"
 DASHBOARDS = ROOT / "grafana/dashboards"
@@ -35,11 +33,6 @@ VARIANTS: Mapping[str, Sequence[str]] = {
 }
 """The plain manifests, and the arguments of `helm template` that make them."""
 
-QUANTITY = r"^[0-9]+(\.[0-9]+)?\s*((ms|s|m|h|d)|[KMGT]?(bit|B)/s)$"
-_UNSAID = {"title", "default"}
-_NOT_IN_CHART = {"Config": ("paths", "web", "probes"), "NodeConfig": ("name",)}
-"""What the chart sets; what no two nodes share; and probes: this pod can't see who else works on the node."""
-
 
 def copies() -> dict[Path, str]:
     """The chart's files that are copies, as they should be; those alone whose source is there."""
@@ -51,46 +44,15 @@ def copies() -> dict[Path, str]:
     return found
 
 
-def schema() -> str:
-    """values.schema.json with the definitions of `config` as the models are now."""
-    document = json.loads(SCHEMA.read_text())
-    models = Config.model_json_schema(ref_template="#/definitions/{model}")
-    wanted = {**models.pop("$defs"), "Config": models}
-    for name, keys in _NOT_IN_CHART.items():
-        for key in keys:
-            del wanted[name]["properties"][key]
-    reached = _reached(wanted, "Config")
-    kept = {name: what for name, what in document["definitions"].items() if not name.endswith("Config")}
-    kept.pop("Role", None)
-    document["definitions"] = kept | {name: _plain(wanted[name]) for name in sorted(reached)}
-    return json.dumps(document, indent=1) + "\n"
-
-
-def _reached(definitions: Mapping[str, Any], name: str) -> set[str]:
-    text = json.dumps(definitions[name])
-    inner = [other for other in definitions if f'"#/definitions/{other}"' in text]
-    return {name}.union(*(_reached(definitions, other) for other in inner))
-
-
-def _plain(node: Any) -> Any:
-    """Without titles and defaults; what pydantic shows as a number is written with its unit."""
-    if isinstance(node, list):
-        return [_plain(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if node.get("type") == "number":
-        return {"type": "string", "pattern": QUANTITY} | {key: node[key] for key in ("description",) if key in node}
-    return {
-        key: {name: _plain(inner) for name, inner in value.items()} if key == "properties" else _plain(value)
-        for key, value in node.items()
-        if key not in _UNSAID
-    }
+def template(helm: str = "helm", chart: Path = CHART) -> Sequence[str]:
+    """The command that renders the chart."""
+    return [helm, "template", "eastwest", str(chart), "--namespace=eastwest", f"--kube-version={KUBE_VERSION}"]
 
 
 def rendered(*arguments: str, helm: str = "helm", chart: Path = CHART) -> str:
     """`helm template` of the chart. Raises CalledProcessError with what helm said."""
-    command = [helm, "template", "eastwest", str(chart), "--namespace=eastwest", f"--kube-version={KUBE_VERSION}"]
-    return subprocess.run([*command, *arguments], check=True, capture_output=True, text=True).stdout
+    command = [*template(helm, chart), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def plain(name: str) -> str:

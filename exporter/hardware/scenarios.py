@@ -233,7 +233,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         remarkable="gpu1",
     ),
     "throttled": Scenario(
-        "a GPU whose clocks heat holds down half of the time", dgx(), gpus=gpu_scenarios.THROTTLED, remarkable="gpu3"
+        "a GPU whose clocks heat holds down 40 % of the time", dgx(), gpus=gpu_scenarios.THROTTLED, remarkable="gpu3"
     ),
     "b200": Scenario(
         "a node of B200s: 18 NVLinks where the library allows 36, nothing wrong", dgx(), gpus=gpu_scenarios.B200_NODE

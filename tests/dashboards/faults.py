@@ -32,6 +32,11 @@ def value(test: Callable[[float], bool], **labels: str) -> Seen:
     return seen
 
 
+def about(share: float) -> Callable[[float], bool]:
+    """Within two points of a hundred."""
+    return lambda got: abs(got - share) < 0.02
+
+
 def ever(test: Callable[[float], bool], **labels: str) -> Seen:
     """As value, of any time in the range."""
 
@@ -93,6 +98,14 @@ FAULTS: Sequence[Fault] = (
         "mlx5_4 falls to 0 again and again",
         ever(lambda v: v == 0, **_port("flapping", "mlx5_4")),
     ),
+    Fault(
+        "flapping",
+        PORTS,
+        "Worst ports",
+        "mlx5_4 `went down`, and as many flaps as its state fell: 6 in 20 minutes",
+        value(lambda v: v == 6, **_port("flapping", "mlx5_4")),
+        5,
+    ),
     Fault("flapping", NODE, "State of the ports", "the same row", ever(lambda v: v == 1, device="mlx5_4")),
     Fault(
         "symbol-errors",
@@ -120,7 +133,7 @@ FAULTS: Sequence[Fault] = (
         "saturated",
         PORTS,
         "Counters stuck at their ceiling",
-        "nine counters of the node",
+        "17 counters of the node",
         lambda answer: sum(row["node"] == "saturated" for row in answer.labels) == 17,
     ),
     Fault(
@@ -218,8 +231,8 @@ FAULTS: Sequence[Fault] = (
     Fault(
         "fabric-unhealthy", NVLINK, "Joining the fabric", "GPU 6 in progress for ever", value(lambda v: v == 2, gpu="6")
     ),
-    Fault("throttled", NVLINK, "Clocks held down, by GPU", "GPU 3 at 40 %", value(lambda v: v > 0.3, gpu="3")),
-    Fault("throttled", NODE, "GPUs", "GPU 3 held down 40 % of the time", value(lambda v: v > 0.3, gpu="3"), 6),
+    Fault("throttled", NVLINK, "Clocks held down, by GPU", "GPU 3 at 40 %", value(about(0.4), gpu="3")),
+    Fault("throttled", NODE, "GPUs", "GPU 3 held down 40 % of the time", value(about(0.4), gpu="3"), 6),
 )
 
 

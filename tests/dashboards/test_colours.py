@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from grafana.colours import BAD, FAIR, GOOD, POOR, UNKNOWN
+from grafana.colours import BAD, FAIR, GOOD, NEUTRAL, POOR, UNKNOWN
 
 KINDS = {
     "all colours": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
@@ -35,6 +35,21 @@ def test_statuses_can_be_told_apart(kind: str) -> None:
     seen = {colour: _lab(_seen(colour, kind)) for colour in (GOOD, FAIR, POOR, BAD, UNKNOWN)}
     closest = min((math.dist(seen[one], seen[other]), one, other) for one, other in combinations(seen, 2))
     assert closest[0] > NOTICEABLE, closest
+
+
+@pytest.mark.parametrize("colour", [GOOD, FAIR, POOR, BAD, UNKNOWN, NEUTRAL])
+def test_the_text_on_a_colour_can_be_read(colour: str) -> None:
+    """In the colour that Grafana gives it; at a contrast of 1 there is nothing to see, at 21 black is on white."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    bright = (299 * red + 587 * green + 114 * blue) / 1000 > 180  # grafana-ui, getTextColorForBackground
+    text = "#202226" if bright else "#F7F8FA"
+    light, dark = sorted((_luminance(colour), _luminance(text)), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) > 2.8
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = (_linear(int(colour[at : at + 2], 16) / 255) for at in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def _seen(colour: str, kind: str) -> tuple[float, ...]:

@@ -40,7 +40,7 @@ def unit_tests() -> list[dict[str, Any]]:
 
 def dashboard_expressions() -> Iterator[tuple[str, str]]:
     """File name and expression, of every query in every dashboard."""
-    for path in sorted((ROOT / "grafana").rglob("*.json")):
+    for path in sorted((ROOT / "grafana/dashboards").glob("*.json")):
         yield from ((path.name, text) for text in _expressions(json.loads(path.read_text())))
 
 

@@ -14,6 +14,7 @@ import yaml
 
 from deploy.helm import manifests
 from exporter.config import load
+from tests.deploy.chart import MATRIX, NEED_FILES, Resource, Values, daemon, of, pod, render
 from tests.deploy.operator_kinds import mistakes
 from tests.e2e.daemon import command, eventually, serving
 
@@ -21,111 +22,12 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(shutil.which("helm") is None, reason="no helm on the PATH: the chart was not rendered"),
 ]
-Values = Mapping[str, Any]
-Resource = Mapping[str, Any]
-SECRET = {"web": {"secretName": "eastwest-web", "scheme": "https"}, "probes": {"kind": "tcp"}}
-TERMS = [{"matchExpressions": [{"key": "rack", "operator": "Exists"}]}, {"matchExpressions": []}]
-MATRIX: Mapping[str, Values] = {
-    "defaults": {},
-    "nvidia": {"nvidia": {"enabled": True}, "priorityClassName": "system-node-critical"},
-    "no-root": {"state": {"kind": "emptyDir"}, "hostNetwork": False},
-    "pod-network": {
-        "hostNetwork": False,
-        "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
-    },
-    "operator": {
-        "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "relabelings": [{"targetLabel": "x"}]},
-    },
-    "tls": {
-        **SECRET,
-        "podMonitor": {
-            "enabled": True,
-            "tlsConfig": {"ca": {"secret": {"name": "ca", "key": "ca.crt"}}, "serverName": "eastwest"},
-            "basicAuth": {"username": {"name": "login", "key": "user"}, "password": {"name": "login", "key": "word"}},
-        },
-    },
-    "node-address": {
-        "config": {"log": {"format": "json"}},
-        "web": {"bind": "$(HOST_IP)", "port": 10500},
-        "image": {"digest": f"sha256:{'0' * 64}"},
-    },
-    "configured": {
-        "config": {
-            "node": {"labels": {"rack": "on"}},
-            "nics": [{"match": "mlx5_[0-7]", "role": "compute", "rail": 0}, {"match": "mlx5_9", "role": "ignore"}],
-            "checks": {
-                "infiniband": {"enabled": True, "interval": "5s", "vendor_counters": ["roce_slow_restart*"]},
-                "burst": {"enabled": "auto", "sample_interval": "100ms"},
-                "nvlink": {"per_link": "all", "timeout": "10s"},
-            },
-            "expect": {"compute": {"ports": 8, "rate": "400Gbit/s"}, "gpus": 8},
-            "health": {"severity_cap": "degraded"},
-        }
-    },
-    "everything-else": {
-        "nvidia": {"enabled": True, "runtimeClassName": ""},
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": TERMS}}},
-        "image": {"pullSecrets": [{"name": "registry"}], "tag": "main"},
-        "podLabels": {"team": "network"},
-        "podAnnotations": {"a": "b"},
-        "extraEnv": [{"name": "A", "value": "b"}],
-        "maxUnavailable": 1,
-        "tolerations": [],
-        "nodeSelector": {},
-        "state": {"prepare": False},
-        "scrapeAnnotations": False,
-    },
-}
-NEED_FILES: Mapping[str, Values] = {
-    "rules": {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}},
-    "dashboards": {"dashboards": {"enabled": True, "annotations": {"grafana_folder": "East-West"}}},
-}
-TYPOS = (
-    "web.prot=1",
-    "web.bind=localhost",
-    "config.chekcs.burst.enabled=true",
-    "config.checks.infiniband.interval=5",
-    "config.node.name=gpu-1",
-    "config.paths.sysfs=/sys",
-    "config.probes.enabled=true",
-    "nics[0].match=mlx5_0",
-    "nvidia.enabled=yes",
-    "tolerations[0].kye=a",
-    "state.kind=pvc",
-    "resources.limits.mem=1Gi",
-    "extraEnv[0].nmae=A",
-)
-REFUSED = {
-    "networkPolicy.enabled=true": "no NetworkPolicy covers",
-    "web.scheme=https": "web.secretName",
-    "networkPolicy.enabled=true,hostNetwork=false": "networkPolicy.from",
-}
 
 
 @pytest.fixture(scope="module", params=MATRIX)
 def resources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Resource]:
     """What one row of the matrix renders to."""
     return render(MATRIX[request.param], tmp_path_factory.mktemp("values"))
-
-
-def render(values: Values, folder: Path, chart: Path = manifests.CHART) -> list[Resource]:
-    path = folder / "values.yaml"
-    path.write_text(yaml.safe_dump(dict(values)))
-    return [found for found in yaml.safe_load_all(manifests.rendered(f"--values={path}", chart=chart)) if found]
-
-
-def of(kind: str, resources: list[Resource]) -> Any:
-    (found,) = (resource for resource in resources if resource["kind"] == kind)
-    return found
-
-
-def pod(resources: list[Resource]) -> Any:
-    return of("DaemonSet", resources)["spec"]["template"]["spec"]
-
-
-def daemon(resources: list[Resource]) -> Any:
-    (container,) = pod(resources)["containers"]
-    return container
 
 
 def with_files(tmp_path: Path) -> Path:
@@ -148,20 +50,6 @@ def test_helm_has_no_complaint() -> None:
     line = ["helm", "lint", "--strict", f"--kube-version={manifests.KUBE_VERSION}", str(manifests.CHART)]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("typo", TYPOS)
-def test_a_typo_in_values_is_refused(typo: str) -> None:
-    with pytest.raises(subprocess.CalledProcessError) as refused:
-        manifests.rendered("--set", typo)
-    assert "values don't meet the specifications of the schema" in refused.value.stderr
-
-
-@pytest.mark.parametrize(("values", "why"), REFUSED.items())
-def test_what_would_do_less_than_it_seems_is_refused(values: str, why: str) -> None:
-    with pytest.raises(subprocess.CalledProcessError) as refused:
-        manifests.rendered("--set", values)
-    assert why in refused.value.stderr
 
 
 @pytest.mark.parametrize("name", NEED_FILES)
@@ -224,34 +112,6 @@ def test_the_configuration_is_one_the_daemon_takes(resources: list[Resource], tm
     mounts = {mount["mountPath"].replace(secret, str(tmp_path)) for mount in daemon(resources)["volumeMounts"]}
     assert {str(config.paths.sysfs), str(config.paths.state)} <= mounts
     assert config.web.config_file is None or str(config.web.config_file.parent) in mounts
-
-
-def test_no_privilege_but_those_that_are_documented(resources: list[Resource]) -> None:
-    """docs/kubernetes.md lists them: what is not in this test's list is not to be had."""
-    spec = pod(resources)
-    assert not {"hostPID", "hostIPC", "hostUsers"} & set(spec)
-    assert spec["automountServiceAccountToken"] is False
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    container = daemon(resources)
-    confined = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
-    assert container["securityContext"] == confined
-    for init in spec.get("initContainers", ()):
-        assert init["command"] == ["chown", "10428:10428", "/var/lib/eastwest"]
-        assert [mount["name"] for mount in init["volumeMounts"]] == ["state"]
-        assert init["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["CHOWN"]}
-        assert init["securityContext"]["readOnlyRootFilesystem"] is True
-        assert init["securityContext"]["allowPrivilegeEscalation"] is False
-    host = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
-    assert host == {"sys": "/sys"} | ({"state": "/var/lib/eastwest-exporter"} if "state" in host else {})
-    assert {mount["name"] for mount in container["volumeMounts"] if not mount.get("readOnly")} == {"state"}
-    kinds = {"DaemonSet", "ConfigMap", "ServiceAccount", "PodMonitor", "NetworkPolicy"}
-    assert {resource["kind"] for resource in resources} <= kinds
-
-
-def test_every_privilege_is_in_the_docs() -> None:
-    text = (manifests.ROOT / "docs/kubernetes.md").read_text()
-    for privilege in ("hostNetwork", "hostPath", "`/sys`", "CAP_CHOWN", "runtime class", "privileged", "10428"):
-        assert privilege in text
 
 
 def test_nobody_is_root_where_the_state_is_not_on_the_node(tmp_path: Path) -> None:

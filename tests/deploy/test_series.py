@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.test_chart import MATRIX, of, render
+from tests.deploy.chart import MATRIX, of, render
 from tests.e2e.daemon import eventually, serving
 from tests.e2e.test_prometheus import needs_prometheus, prometheus, query
 

@@ -2,17 +2,22 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deploy.helm import manifests
-from exporter import __version__
+from deploy.helm.values_schema import DURATION, MICROSECONDS, schema, span
+from deploy.helm.values_schema import SCHEMA as SCHEMA_FILE
+from exporter import __version__, quantities
+from exporter.config import NicConfig
 
 VALUES = (manifests.CHART / "values.yaml").read_text()
-SCHEMA: Mapping[str, Any] = json.loads(manifests.SCHEMA.read_text())
+SCHEMA: Mapping[str, Any] = json.loads(SCHEMA_FILE.read_text())
 OPEN = {"labels", "global"}
 """Where any name is right: labels, and what helm itself passes to a chart of charts."""
 
@@ -62,7 +67,65 @@ def test_every_value_is_explained() -> None:
 
 def test_the_schema_of_the_configuration_is_that_of_the_models() -> None:
     """`make manifests` after a change of exporter/config.py."""
-    assert manifests.SCHEMA.read_text() == manifests.schema()
+    assert SCHEMA_FILE.read_text() == schema()
+
+
+BOUNDS = [("1s", "1h"), ("1ms", "60s"), ("10ms", "1s")]
+"""Of every duration that `config` has."""
+NUMBERS = st.from_regex(r"0{0,2}[0-9]{1,8}(\.[0-9]{1,3})?", fullmatch=True)
+
+
+def taken(check: Callable[[str], object], text: str) -> bool:
+    try:
+        check(text)
+    except ValueError:
+        return False
+    return True
+
+
+def test_every_duration_has_bounds() -> None:
+    """These, which the tests below go through, and no others."""
+    text = SCHEMA_FILE.read_text()
+    assert json.dumps(DURATION) not in text
+    patterns = {json.dumps(span(*bounds)) for bounds in BOUNDS}
+    assert set(re.findall(r'"pattern": (".*\\\\s\*us\|.*")', text)) == patterns
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids="-".join)
+@given(number=NUMBERS, unit=st.sampled_from(sorted(MICROSECONDS)))
+def test_the_schema_takes_every_duration_that_the_daemon_takes(bounds: tuple[str, str], number: str, unit: str) -> None:
+    """And no other whole number of a unit."""
+    text = f"{number}{unit}"
+    daemon = taken(lambda said: quantities.between(*bounds)(quantities.duration(said)), text)
+    helm = re.search(span(*bounds), text) is not None
+    assert helm or not daemon
+    if "." not in number:
+        assert helm == daemon
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids="-".join)
+@pytest.mark.parametrize("off", [-1, 0, 1])
+def test_the_ends_of_a_duration_are_the_daemons(bounds: tuple[str, str], off: int) -> None:
+    for end in bounds:
+        for unit, factor in MICROSECONDS.items():
+            whole = round(quantities.duration(end) * MICROSECONDS["s"]) // factor + off
+            text = f"{whole}{unit}"
+            daemon = taken(lambda said: quantities.between(*bounds)(quantities.duration(said)), text)
+            assert (re.search(span(*bounds), text) is not None) == daemon, text
+
+
+@given(number=NUMBERS, unit=st.sampled_from(["bit/s", "Gbit/s", "GB/s", " MB/s", "/s", "Gbit"]))
+def test_the_schema_takes_the_rates_that_the_daemon_takes(number: str, unit: str) -> None:
+    text = f"{number}{unit}"
+    pattern = SCHEMA["definitions"]["ExpectConfig"]["properties"]["rate"]["anyOf"][0]["pattern"]
+    assert (re.search(pattern, text) is not None) == taken(quantities.rate, text)
+
+
+@given(text=st.text("mlx5_[]!*?- /", max_size=8))
+def test_the_schema_takes_the_globs_that_the_daemon_takes(text: str) -> None:
+    pattern = SCHEMA["definitions"]["NicConfig"]["properties"]["match"]["pattern"]
+    daemon = taken(lambda said: NicConfig.model_validate({"match": said, "role": "compute"}), text)
+    assert (re.search(pattern, text) is not None) == daemon
 
 
 def test_the_image_is_of_this_version() -> None:
