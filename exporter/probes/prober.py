@@ -14,7 +14,7 @@ from exporter.probes import evidence, jobs
 from exporter.probes.figures import Tally
 from exporter.probes.gate import Limits, Permission, Refusal, Situation, allowed, idle
 from exporter.probes.journal import Journal, Lock, Record, paused_until
-from exporter.probes.launch import Stop, measure
+from exporter.probes.launch import Stop, interrupts_held, measure
 from exporter.probes.protocol import Deadlines, Nic, Outcome, Phase, Scope, Spec
 from exporter.probes.record import make_record, make_trial, shown_flow
 from exporter.probes.survey import Survey, Watch
@@ -146,7 +146,8 @@ class Prober:
                     seen = self._look()
                     if against := list(idle(seen.situation, self.settings.limits)):
                         return Round(tuple(records), self._skip(against).refusals)
-                record = self._one(spec, stop, progress, lock)
+                with interrupts_held(stop):
+                    record = self._one(spec, stop, progress, lock)
                 records.append(record)
                 told(record)
                 if record["preempted"] or self._stuck:

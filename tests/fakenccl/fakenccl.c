@@ -215,6 +215,12 @@ result ncclCommInitRankConfig(comm **made, int ranks, unique id, int rank, confi
 #endif
 result ncclCommGetAsyncError(comm *c, result *state) { *state = c->state; return OK; }
 result ncclCommAbort(comm *c) {
+    char path[512], folder[256];
+    if (knob_text("dump", folder, sizeof folder)) {
+        snprintf(path, sizeof path, "%s/%d.abort", folder, c->rank);
+        FILE *file = fopen(path, "w");
+        if (file) fclose(file);
+    }
     if (is("hang_abort", "1")) hang(NULL);
     c->aborted = 1;
     return OK;

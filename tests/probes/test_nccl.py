@@ -113,15 +113,19 @@ def test_a_hang_ends_at_the_deadline_of_its_phase(lab: Lab, phase: str) -> None:
     deadlines = replace(LONG, **{phase: 1.0})
     outcome = lab.measure(replace(INTRA, deadlines=deadlines), hang=phase, at=3)
     assert (outcome.result, outcome.reason, outcome.phase) == ("timeout", f"{phase}_timeout", phase)
-    assert 1 <= outcome.phases[phase] < 2.5
+    # timed by when the worker's words arrive: the first may be late, and the last not
+    assert 0.9 <= outcome.phases[phase] < 2.5
     assert "killed_ranks" not in outcome.facts, "every rank came back from its abort"
 
 
 def test_an_abort_that_hangs_is_killed(lab: Lab) -> None:
-    outcome = lab.measure(replace(INTRA, deadlines=replace(LONG, run=1, end=0.5)), hang="run", at=3, hang_abort=1)
+    """With the time to end that is the default: the daemon waits for the worker's own word."""
+    outcome = lab.measure(replace(INTRA, deadlines=Deadlines(run=1)), hang="run", at=3, hang_abort=1)
     assert (outcome.result, outcome.reason) == ("timeout", "run_timeout")
+    assert outcome.message == "run took longer than 1 s"
     assert outcome.facts["killed_ranks"] == "8"
-    assert outcome.phases["run"] < 4
+    end = Deadlines().end
+    assert 1 + end - 0.1 <= outcome.phases["run"] < 1 + end + 1.5
 
 
 def test_a_remote_error_is_not_a_timeout(lab: Lab) -> None:
