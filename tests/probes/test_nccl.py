@@ -71,6 +71,18 @@ def test_all_reduce_of_eight_gpus_by_the_formula_of_nccl_tests(lab: Lab) -> None
     assert outcome.bytes > 30 * 1.75 * (64 << 20)
 
 
+@pytest.mark.parametrize(("spec", "slow_below"), [(INTRA, 1e12), (LOOPBACK, 0.0)])
+def test_a_rank_whose_host_comes_late_to_a_batch_makes_no_link_slow(lab: Lab, spec: Spec, slow_below: float) -> None:
+    knobs = {"ndev": 3, "at": 1, "skew": 1e-3, "latency": 1e-6}
+    outcome = lab.measure(replace(spec, slow_below=slow_below), rate=360e9, **knobs)
+    assert outcome.result == "ok"
+    for flow in outcome.flows:
+        if flow.kind == "latency":
+            assert flow.latency < 5e-6
+        else:
+            assert flow.bandwidth == pytest.approx(360e9, rel=0.02), flow
+
+
 def test_the_time_of_a_small_operation(lab: Lab) -> None:
     outcome = lab.measure(INTRA, latency=9e-6)
     latency = outcome.flows[-1]
@@ -183,7 +195,25 @@ def test_an_nccl_before_2_14_is_refused(tmp_path: Path, lab: Lab, monkeypatch: p
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fakenccl.build(tmp_path, "-DOLD")))
     outcome = lab.measure(INTRA)
     assert (outcome.result, outcome.reason) == ("refused", "nccl_too_old")
-    assert "2.13.4" in outcome.message
+    assert "libnccl.so.2 is NCCL 2.13.4: too old, 2.14 or later" in outcome.message
+
+
+def test_a_system_nccl_that_is_too_old_does_not_hide_the_wheels(
+    tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, wheel = tmp_path / "system", tmp_path / "site" / "nvidia" / "nccl" / "lib"
+    for folder in (system, wheel):
+        folder.mkdir(parents=True)
+    fakenccl.configure(fakenccl.build(wheel), version=22705)
+    (wheel / "libcuda.so.1").unlink()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fakenccl.build(system, "-DOLD")))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    outcome = lab.measure(INTRA)
+    assert (outcome.result, outcome.facts.get("nccl"), outcome.message) == ("ok", "2.27.5", "")
+    (wheel / "libnccl.so.2").write_bytes((system / "libnccl.so.2").read_bytes())
+    outcome = lab.measure(INTRA)
+    assert (outcome.result, outcome.reason) == ("refused", "nccl_too_old")
+    assert str(wheel / "libnccl.so.2") in outcome.message
 
 
 def test_neither_library_is_there(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
