@@ -10,7 +10,7 @@ from exporter.probes.journal import Record
 
 
 class LinkLabels(NamedTuple):
-    """What was measured: `intra` (all GPUs) or `loopback` (a NIC, by its rail), and by which engine."""
+    """What was measured, `intra` (all GPUs), `loopback` (a NIC) or `latency` (either), and by which engine."""
 
     scope: str
     engine: str

@@ -14,8 +14,11 @@ from typing import Any, Literal
 Phase = Literal["start", "init", "connect", "run", "end"]
 PHASES: tuple[Phase, ...] = ("start", "init", "connect", "run", "end")
 Scope = Literal["intra", "loopback", "latency", "pair"]
+Algorithm = Literal["ring", "tree", "auto"]
 Verdict = Literal["ok", "error", "timeout", "refused", "aborted"]
 ABORT = b"abort\n"
+SMALL = 8
+"""Bytes of a latency operation."""
 RANK_KILL_SECONDS = 1.0
 """How long the worker waits for ranks that it has killed to be gone."""
 MARGIN = 2.0
@@ -90,7 +93,7 @@ class Spec:
     size: int = 64 << 20
     batches: int = 7
     iterations: int = 4
-    algorithm: Literal["ring", "tree", "auto"] = "ring"
+    algorithm: Algorithm = "ring"
     gpus: tuple[str, ...] = ()
     nics: tuple[Nic, ...] = ()
     interface: str = "lo"

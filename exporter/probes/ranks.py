@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from exporter.hardware.child import how
 from exporter.probes.control import Control
-from exporter.probes.protocol import RANK_KILL_SECONDS, PHASES, Failed, Phase, Refused
+from exporter.probes.protocol import PHASES, RANK_KILL_SECONDS, Failed, Phase, Refused
 
 PR_SET_PDEATHSIG = 1
 SETTLE = 0.3

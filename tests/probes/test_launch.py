@@ -153,14 +153,19 @@ def test_an_interrupt_is_an_order_to_stop_and_is_raised_after(number: int, raise
         raise SystemExit
 
     before = signal.signal(signal.SIGTERM, end)
-    stop, seen = Stop(), []
+
+    def held() -> None:
+        spec = replace(SPEC, deadlines=replace(SPEC.deadlines, start=60))
+        argv = (sys.executable, "-c", HELLO + "sys.stdin.readline()")
+        with interrupts_held(stop):
+            seen.append(launch.measure(spec, stop, argv=argv))
+
+    stop, seen = Stop(), list[Outcome]()
     timer = Timer(0.5, os.kill, (os.getpid(), number))
     timer.start()
     try:
-        with pytest.raises(raised), interrupts_held(stop):
-            spec = replace(SPEC, deadlines=replace(SPEC.deadlines, start=60))
-            program = HELLO + "sys.stdin.readline()"
-            seen.append(launch.measure(spec, stop, argv=(sys.executable, "-c", program)))
+        with pytest.raises(raised):
+            held()
         assert signal.getsignal(signal.SIGTERM) is end
     finally:
         timer.join()

@@ -19,6 +19,7 @@ from tests import fakenccl
 
 pytestmark = pytest.mark.e2e  # processes with deadlines: half a minute of waiting
 
+CHOICES = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE")
 LONG = Deadlines(start=60, init=60, connect=60, run=60, end=3, abort=0.5)
 INTRA = Spec("nccl", "intra", deadlines=LONG)
 LOOPBACK = Spec("nccl", "loopback", deadlines=LONG, nics=(Nic("mlx5_0"), Nic("mlx5_1")), gpus=("GPU-a", "GPU-b"))
@@ -73,7 +74,7 @@ def test_all_reduce_of_eight_gpus_by_the_formula_of_nccl_tests(lab: Lab) -> None
 
 @pytest.mark.parametrize(("spec", "slow_below"), [(INTRA, 1e12), (LOOPBACK, 0.0)])
 def test_a_rank_whose_host_comes_late_to_a_batch_makes_no_link_slow(lab: Lab, spec: Spec, slow_below: float) -> None:
-    knobs = {"ndev": 3, "at": 1, "skew": 1e-3, "latency": 1e-6}
+    knobs: dict[str, Any] = {"ndev": 3, "at": 1, "skew": 1e-3, "latency": 1e-6}
     outcome = lab.measure(replace(spec, slow_below=slow_below), rate=360e9, **knobs)
     assert outcome.result == "ok"
     for flow in outcome.flows:
@@ -267,6 +268,24 @@ def test_a_rank_has_the_environment_of_a_probe_and_nothing_else(
         "NCCL_SOCKET_IFNAME": "=lo",
     }
     assert "SLURM_JOB_ID" not in found
+
+
+@pytest.mark.parametrize(
+    ("spec", "told", "pinned"),
+    [
+        (replace(INTRA, algorithm="tree"), "tree", {"NCCL_ALGO=Tree", "NCCL_PROTO=Simple", "NCCL_NVLS_ENABLE=0"}),
+        (replace(INTRA, algorithm="auto"), "auto", set()),
+        (replace(INTRA, scope="latency", size=8), "auto", set()),
+        (replace(LOOPBACK, scope="latency", size=8), "auto", set()),
+    ],
+)
+def test_the_algorithm_that_nccl_is_told(lab: Lab, tmp_path: Path, spec: Spec, told: str, pinned: set[str]) -> None:
+    outcome = lab.measure(spec, dump=tmp_path)
+    assert (outcome.result, outcome.facts["algorithm"]) == ("ok", told)
+    kinds = ["latency"] if spec.scope == "latency" else ["allreduce", "latency"]
+    assert [flow.kind for flow in outcome.flows] == kinds
+    found = {line for line in (tmp_path / "1.env").read_text().splitlines() if line.split("=")[0] in CHOICES}
+    assert found == pinned
 
 
 def test_told_to_stop_it_is_gone_within_two_seconds_though_the_abort_hangs(lab: Lab) -> None:

@@ -40,8 +40,8 @@ def environment(spec: Spec, rank: int, inherited: Mapping[str, str], log: str) -
     }
     if spec.gpus:
         made["CUDA_VISIBLE_DEVICES"] = ",".join(spec.gpus)
-    if spec.algorithm in ALGORITHMS and spec.scope != "latency":
-        made |= {"NCCL_ALGO": ALGORITHMS[spec.algorithm], "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0"}
+    if (pinned := algorithm(spec)) in ALGORITHMS:
+        made |= {"NCCL_ALGO": ALGORITHMS[pinned], "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0"}
     if spec.nics:
         made |= _of_nic(spec, rank)
     return made
@@ -61,6 +61,11 @@ def _of_nic(spec: Spec, rank: int) -> Mapping[str, str]:
     if spec.traffic_class is not None:
         made["NCCL_IB_TC"] = str(spec.traffic_class)
     return made
+
+
+def algorithm(spec: Spec) -> str:
+    """The one that this probe pins; a small operation by itself is timed as a job would see it."""
+    return "auto" if spec.scope == "latency" else spec.algorithm
 
 
 def not_kept_out(code: int, home: Path | None, etc: Path = ETC) -> str:

@@ -19,13 +19,11 @@ from typing import Any, NoReturn
 
 from exporter.probes.engines import nccl_api as api
 from exporter.probes.engines import nccl_env
-from exporter.probes.protocol import Failed, Refused, Spec
+from exporter.probes.protocol import SMALL, Failed, Refused, Spec
 
 RESERVE = 3 << 30
 """Bytes of GPU memory that NCCL's own buffers and a context may take (NVIDIA/nccl#864 and others)."""
 WARM_UP = 2
-SMALL = 8
-"""Bytes of a latency operation."""
 SMALL_ITERATIONS = 50
 PAIR_ITERATIONS = 2
 """Of a pair of GPUs: eight have 56 of them, and all stay within an hour's budget (59 of 64 GiB at 64 MiB)."""
@@ -89,7 +87,9 @@ class Rank:
     ) -> list[float]:
         """Warm up, then time the batches of one operation: seconds per operation, none where this rank is idle."""
         operation = self._operation(cuda, comm, told, send, receive)
-        together = self._operation(cuda, comm, {**told, "step": BARRIERS.get(told["step"], told["step"])}, send, receive)
+        together = self._operation(
+            cuda, comm, {**told, "step": BARRIERS.get(told["step"], told["step"])}, send, receive
+        )
         self._tell(phase="connect")
         if operation is None or together is None:
             self._tell(phase="run")
