@@ -113,7 +113,7 @@ def build_prober(  # noqa: PLR0913 - as build_node
 
     probes, paths = config.probes, config.paths
     limits = Limits(probes.min_gap, probes.budget.max_seconds_per_hour, probes.budget.max_bytes_per_hour)
-    settings = Settings(probes.enabled, probes.engines, probes.size, limits, probes.quiet)
+    settings = Settings(probes.enabled, probes.engines, probes.size, limits, probes.quiet, algorithm=probes.algorithm)
     if seconds is not None:
         settings = assemble.of_hook(settings, seconds)
     ports = SysfsPorts(paths.sysfs, paths.proc, selection(config), Files())

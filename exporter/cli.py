@@ -204,8 +204,8 @@ def _probe_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("intra", "loopback", "pause"),
-        help="all GPUs; the NICs two by two; or not for a while",
+        choices=("intra", "loopback", "latency", "pause"),
+        help="all GPUs; the NICs two by two; just the small operation of both; or not for a while",
     )
     parser.add_argument("--engine", choices=("nccl", "rdma", "tcp"), help="this one only; default: the first that can")
     parser.add_argument(
@@ -225,7 +225,7 @@ def _probe(args: argparse.Namespace) -> int:
     if args.what == "pause":
         return probe.pause(args.config, args.length)
     if args.what is None:
-        raise UserError("probe: what? intra, loopback, pause, or --hook")
+        raise UserError("probe: what? intra, loopback, latency, pause, or --hook")
     return probe.by_hand(args.config, args.what, args.engine)
 
 

@@ -245,6 +245,8 @@ class ProbesConfig(Model):
     """Between two probes of this node; from 10s to 30d."""
     size: Annotated[Size, AfterValidator(_probe_size)] = size("64MiB")
     """Of one operation, from 1MiB to 4GiB: numbers are comparable at the same size only."""
+    algorithm: Literal["ring", "tree", "auto"] = "ring"
+    """Of NCCL's all-reduce; auto: its own choice, which changes with its version. Each has usual values of its own."""
     quiet: Annotated[tuple[Quiet, ...], BeforeValidator(_list), Field(strict=False)] = ()
     """Windows without probes, in local time: five fields of cron and a length, `0 8 * * 1-5 for 10h`."""
     budget: BudgetConfig = BudgetConfig()

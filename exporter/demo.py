@@ -7,7 +7,6 @@ pair measurements of eight nodes, of which one has a bad NIC.
 import json
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from exporter.hardware.child import own
 from exporter.hardware.scenarios import SCENARIOS
 from exporter.model import UserError
 from exporter.output import write_out
@@ -30,7 +30,7 @@ STOP_SECONDS = 5.0
 AT_ONCE = 2
 TURN_SECONDS = 0.2
 _LISTENING = re.compile(r"listening on (http\S+)")
-_EASTWEST = (sys.executable, "-m", "exporter")
+_EASTWEST = own("exporter")
 
 
 @dataclass(frozen=True, slots=True)

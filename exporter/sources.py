@@ -1,6 +1,5 @@
 """What a node reads: this machine, a recorded tree of another, or a scenario, by the configuration."""
 
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Protocol
 from exporter.config import Config
 from exporter.hardware.affinity import GpuFunctions
 from exporter.hardware.base import Hardware
-from exporter.hardware.child import Child
+from exporter.hardware.child import Child, own
 from exporter.hardware.detail import Details
 from exporter.hardware.ethtool import KernelEthtool
 from exporter.hardware.files import Files, raise_descriptor_limit
@@ -99,7 +98,7 @@ class Machine:
         if self._gpus is None or self._gpus[0] != wanted:
             self.let_go()
             means = Means(
-                start=partial(Child, (sys.executable, "-m", "exporter.hardware.nvml_worker", level)),
+                start=partial(Child, own("exporter.hardware.nvml_worker", level)),
                 present=library_is_there,
                 released=self._release.active,
                 functions=GpuFunctions(config.paths.sysfs),

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,15 @@ from queue import SimpleQueue
 from threading import Condition, Thread
 
 LINE_LIMIT = 16 << 20
+
+
+def own(module: str, *arguments: str) -> tuple[str, ...]:
+    """The argv of a module of the package.
+
+    `-P`: the folder in which the command was given is not searched. Without it a `statistics.py` that lies there would
+    run instead of Python's own, as root where root probes by hand.
+    """
+    return (sys.executable, "-P", "-m", module, *arguments)
 
 
 class ChildEndedError(Exception):

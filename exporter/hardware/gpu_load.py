@@ -1,17 +1,16 @@
 """What runs on the GPUs: asked of NVML in a process of its own, only while a probe is considered or runs."""
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from exporter.hardware import nvml_codes as codes
-from exporter.hardware.child import Child, ChildEndedError
+from exporter.hardware.child import Child, ChildEndedError, own
 from exporter.hardware.nvml_presence import library_is_there
 from exporter.model import SourceError, Unavailable
 
-ARGV = (sys.executable, "-m", "exporter.hardware.nvml_worker", "load")
+ARGV = own("exporter.hardware.nvml_worker", "load")
 SECONDS = 1.0
 FIRST_SECONDS = 10.0
 """The first answer includes NvmlInit, which takes seconds where no process keeps the driver awake."""

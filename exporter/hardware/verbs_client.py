@@ -31,7 +31,7 @@ GBIT = 1e9 / 8
 def command() -> Sequence[str] | None:
     """The Python that has pyverbs, with verbs.py; None where there is none. Files are looked at, nothing is loaded."""
     if importlib.util.find_spec("pyverbs") is not None:
-        return sys.executable, SCRIPT
+        return sys.executable, "-P", SCRIPT
     return (SYSTEM_PYTHON, "-I", SCRIPT) if Path(SYSTEM_PYVERBS).is_dir() and Path(SYSTEM_PYTHON).exists() else None
 
 

@@ -4,8 +4,8 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from exporter.probes.protocol import Deadlines, Flow, Phase, event
 
@@ -19,9 +19,9 @@ class TimedOut(Exception):  # noqa: N818 - told as a result
 
 
 class Control:
-    """Writes events to `out`, and looks for `abort`, or the end, on `told`."""
+    """Writes events to `out`; any of `told` that can be read means that the probe is to stop."""
 
-    def __init__(self, out: int, told: int, deadlines: Deadlines) -> None:
+    def __init__(self, out: int, told: Sequence[int], deadlines: Deadlines) -> None:
         self.deadlines = deadlines
         self.phase: Phase = "start"
         self._out = out
@@ -70,21 +70,27 @@ class Control:
     def wait(self, descriptors: Iterable[int], seconds: float | None = None) -> list[int]:
         """Those that can be read; none after `seconds`. Raises Aborted, and TimedOut past the phase's deadline."""
         longest = self.remaining if seconds is None else min(seconds, self.remaining)
-        readable, _, _ = select.select([self._told, *descriptors], [], [], longest)
-        if self._told in readable:
+        readable, _, _ = select.select([*self._told, *descriptors], [], [], longest)
+        if not set(self._told).isdisjoint(readable):
             # one word is all that is ever said, and the end of the file says the same
             raise Aborted
         if not readable and not self.remaining:
             raise TimedOut
-        return [descriptor for descriptor in readable if descriptor != self._told]
+        return readable
 
 
-def stop_on_signals() -> None:
-    """SIGTERM (also sent by the kernel when the daemon dies) unwinds as an abort does, once."""
+def stop_on_signals() -> int:
+    """A descriptor that can be read once SIGTERM has come (also sent by the kernel when the daemon dies).
 
-    def told(_number: int, _frame: object) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Aborted
+    The signal raises nothing: it often comes just after the end of the input, while ranks are being given the time to
+    abort, and an exception there would leave them behind.
+    """
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def told(_number: int, _frame: object) -> None:
+        with suppress(OSError):
+            os.write(writer, b"x")
 
     signal.signal(signal.SIGTERM, told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us, who then tells us
+    return reader

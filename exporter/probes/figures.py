@@ -9,7 +9,7 @@ from exporter.probes.totals import Tally
 
 
 class LinkLabels(NamedTuple):
-    """What was measured: `intra` (all GPUs) or `loopback` (a NIC, by its rail), and by which engine."""
+    """What was measured, `intra` (all GPUs), `loopback` (a NIC) or `latency` (either), and by which engine."""
 
     scope: str
     engine: str

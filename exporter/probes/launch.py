@@ -2,19 +2,19 @@
 
 import json
 import os
-import sys
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import RLock
 from typing import Any, get_args
 
-from exporter.hardware.child import ChildEndedError, Group
+from exporter.hardware.child import ChildEndedError, Group, own
 from exporter.probes.protocol import ABORT, PHASES, Flow, Outcome, Phase, Spec, Verdict, read_flow
 
-WORKER = (sys.executable, "-m", "exporter.probes.worker")
-MARGIN = 3.0
-"""Seconds past a phase's deadline in which the worker says itself that it was missed."""
+WORKER = own("exporter.probes.worker")
 KILL_SECONDS = 3.0
 """Seconds for a killed group to be gone; one that is stuck in the kernel stays longer."""
 PASSED = ("PATH", "HOME", "LD_LIBRARY_PATH", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH")
@@ -28,7 +28,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
-        self._lock = Lock()
+        self._lock = RLock()  # a signal's handler may come while it is held
         self._closed = False
         self.reason = ""
 
@@ -62,6 +62,41 @@ class _Seen:
     flows: list[Flow] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     end: tuple[Verdict, str, str] | None = None
+    drained: bool = False
+
+
+@contextmanager
+def interrupts_held(stop: Stop) -> Iterator[None]:
+    """Within, Ctrl-C and SIGTERM are an order to stop, and take their usual way after: a probe that one of them ends is
+    aborted in order, and kept as what it was. A second one is not held. In another thread than the main one, which
+    alone has signals, nothing is done.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in found.items() if handler not in (None, signal.SIG_IGN)}
+    held: list[int] = []
+
+    def told(number: int, _frame: object) -> None:
+        held.append(number)
+        stop.set("interrupted")
+        if len(held) > 1:
+            restore()
+            signal.raise_signal(number)
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    for number in before:
+        signal.signal(number, told)
+    try:
+        yield
+    finally:
+        restore()
+    if held:
+        signal.raise_signal(held[0])
 
 
 def environment(inherited: Mapping[str, str]) -> Mapping[str, str]:
@@ -93,7 +128,9 @@ def measure(  # noqa: PLR0913 - `keep`, `started` and `argv` are seldom given
         started(group.pid)
         result, reason, message = _follow(group, spec, stop, seen, progress)
     finally:
-        how = group.end(KILL_SECONDS, kill_after=0.2 if seen.end else 0.0)
+        # whatever cut it short, SIGKILL comes after the abort was given its time: input that closes asks for it
+        patience = 0.0 if seen.drained else spec.deadlines.stopping
+        how = group.end(KILL_SECONDS, kill_after=0.2 if seen.end else patience)
         left = group.pid if how is None else 0
     if result == "error" and not reason:
         reason, message = "worker_died", f"the worker {how or 'does not end'}"
@@ -115,12 +152,12 @@ def _follow(group: Group, spec: Spec, stop: Stop, seen: _Seen, progress: Progres
     """Read events until the last one; the result, its reason and message ('' where the worker just ended)."""
     entered = time.monotonic()
     while True:
-        late = entered + spec.deadlines.of(seen.phase) + MARGIN
+        late = entered + spec.deadlines.silence(seen.phase)
         try:
             line = group.line(max(0.0, late - time.monotonic()), stop.descriptor)
         except TimeoutError:
             group.tell(ABORT)
-            _drain(group, seen, spec.deadlines.abort + 0.3)
+            _drain(group, seen, spec.deadlines.stopping)
             if stop.reason:
                 return "aborted", stop.reason, f"stopped: {stop.reason}"
             return "timeout", f"{seen.phase}_timeout", f"no word from the worker in {seen.phase}"
@@ -145,7 +182,8 @@ def _drain(group: Group, seen: _Seen, seconds: float) -> None:
         while (line := group.line(max(0.0, end - time.monotonic()))) is not None:
             _take(line, seen)
     except TimeoutError:
-        return
+        pass
+    seen.drained = True
 
 
 def _take(line: bytes, seen: _Seen) -> bool:

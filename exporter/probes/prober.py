@@ -13,9 +13,9 @@ from exporter.model import Ports, SourceError, Unavailable
 from exporter.probes import evidence, jobs
 from exporter.probes.gate import Limits, Permission, Refusal, Situation, allowed, idle
 from exporter.probes.journal import Journal, Lock, Record
-from exporter.probes.launch import Stop, measure
+from exporter.probes.launch import Stop, interrupts_held, measure
 from exporter.probes.pause import Pause
-from exporter.probes.protocol import Deadlines, Nic, Outcome, Phase, Scope, Spec
+from exporter.probes.protocol import Algorithm, Deadlines, Nic, Outcome, Phase, Scope, Spec
 from exporter.probes.record import make_record, make_trial, shown_flow, spent
 from exporter.probes.survey import Survey, Watch
 from exporter.probes.totals import Tally, Totals
@@ -42,6 +42,7 @@ class Settings:
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     quiet: tuple[Window, ...] = ()
     deadlines: Deadlines = Deadlines()  # noqa: RUF009 - frozen
+    algorithm: Algorithm = "ring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,8 @@ class Prober:
                         return Round(tuple(records), self._skip(against).refusals)
                 if against := self._begin(spec, by_hand):
                     return Round(tuple(records), self._skip(against).refusals)
-                record = self._one(spec, stop, progress, lock)
+                with interrupts_held(stop):
+                    record = self._one(spec, stop, progress, lock)
                 records.append(record)
                 told(record)
                 if record["preempted"] or self._stuck:
@@ -201,20 +203,21 @@ class Prober:
     def _jobs(self, scopes: Sequence[Scope], by_hand: bool, gpus: Sequence[GpuLoad] | None) -> Iterator[Spec]:
         settings = self.settings
         if "intra" in scopes:
-            usual = [self.journal.expected(jobs.key("intra", engine, settings.size)) for engine in settings.engines]
-            known = next((value for value in usual if value is not None), 0.0)
-            first_pair = jobs.key("intra", "nccl", settings.size, "gpu0", "gpu1")
-            if self.journal.expected(first_pair) is None and not self.means.others():
-                # while what is usual is learnt, that of the pairs is too: later it tells which of them is slow
-                slow_below = ALWAYS
-            else:
-                slow_below = MIN_RATIO * known
-            yield jobs.intra(settings.size, gpus, slow_below, settings.deadlines)
+            wanted = jobs.intra(settings.size, gpus, ALWAYS, settings.deadlines, settings.algorithm)
+            each = [jobs.usual(replace(wanted, engine=engine), self.journal.expected) for engine in settings.engines]
+            known = next(filter(None, each), 0.0)
+            first_pair = jobs.key("intra", "nccl", settings.size, "gpu0", "gpu1", settings.algorithm)
+            # while what is usual is learnt, that of the pairs is too: later it tells which of them is slow
+            learning = self.journal.expected(first_pair) is None and not self.means.others()
+            yield replace(wanted, slow_below=ALWAYS if learning else MIN_RATIO * known)
+        turn = int(self.means.wall() // max(settings.limits.min_gap, 1.0))
         if "loopback" in scopes:
-            turn = int(self.means.wall() // max(settings.limits.min_gap, 1.0))
-            pairs: list[tuple[Nic, Nic] | None] = [*jobs.pairs(self._nics(gpus), turn)]
+            pairs: list[jobs.Pair | None] = [*jobs.pairs(self._nics(gpus), turn)]
             for pair in pairs or ([None] if by_hand else []):
                 yield jobs.loopback(settings.size, pair, self.means.sysfs, settings.deadlines)
+        if "latency" in scopes:
+            for one in (None, *jobs.pairs(self._nics(gpus), turn)):
+                yield jobs.latency(one, gpus, self.means.sysfs, settings.deadlines)
 
     def _nics(self, gpus: Sequence[GpuLoad] | None) -> Sequence[Nic]:
         try:
@@ -266,8 +269,12 @@ class Prober:
         return record
 
     def _checked(self, outcome: Outcome, before: evidence.Reading, after: evidence.Reading) -> Outcome:
-        """A loopback that its own ports have not seen stayed inside the machine: an error and no result."""
-        if outcome.result != "ok" or outcome.spec.scope != "loopback":
+        """An error and no result: GPUs connected worse than usual; a loopback that its own ports have not seen."""
+        if outcome.result != "ok":
+            return outcome
+        if why := jobs.fell_back(outcome.spec, outcome.flows, self.journal.expected):
+            return replace(outcome, result="error", reason="wrong_transport", message=why, flows=())
+        if outcome.spec.scope != "loopback":
             return outcome
         inside = evidence.stayed_inside(before, after, outcome.flows)
         if not inside:
@@ -282,7 +289,7 @@ class Prober:
         unknown: dict[str, float] = {}
         ran: dict[str, float] = {}
         for flow in outcome.flows:
-            key = jobs.key(outcome.spec.scope, outcome.spec.engine, flow.size, flow.source, flow.target)
+            key = jobs.key_of(outcome.spec, flow)
             expected = self.journal.expected(key) if flow.kind != "latency" else None
             shown.append(shown_flow(flow, rails, expected, self.journal.recent(key)))
             if flow.kind == "latency":

@@ -14,8 +14,15 @@ from typing import Any, Literal
 Phase = Literal["start", "init", "connect", "run", "end"]
 PHASES: tuple[Phase, ...] = ("start", "init", "connect", "run", "end")
 Scope = Literal["intra", "loopback", "latency", "pair"]
+Algorithm = Literal["ring", "tree", "auto"]
 Verdict = Literal["ok", "error", "timeout", "refused", "aborted"]
 ABORT = b"abort\n"
+SMALL = 8
+"""Bytes of a latency operation."""
+RANK_KILL_SECONDS = 1.0
+"""How long the worker waits for ranks that it has killed to be gone."""
+MARGIN = 2.0
+"""Seconds for what has no deadline of its own: to ask the ranks what went wrong, and a busy processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,17 @@ class Deadlines:
         """The seconds of one phase."""
         seconds: float = getattr(self, phase)
         return seconds
+
+    def silence(self, phase: Phase) -> float:
+        """Seconds in a phase after which a worker that has said nothing is stuck itself: it had the time to miss the
+        deadline, to let its ranks end (`end`), to kill them, and to say so.
+        """
+        return self.of(phase) + self.end + RANK_KILL_SECONDS + MARGIN
+
+    @property
+    def stopping(self) -> float:
+        """Seconds that a worker has to end after it was told to: its ranks' abort, and a moment to kill them."""
+        return self.abort + 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +93,7 @@ class Spec:
     size: int = 64 << 20
     batches: int = 7
     iterations: int = 4
-    algorithm: Literal["ring", "tree", "auto"] = "ring"
+    algorithm: Algorithm = "ring"
     gpus: tuple[str, ...] = ()
     nics: tuple[Nic, ...] = ()
     interface: str = "lo"

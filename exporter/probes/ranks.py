@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from exporter.hardware.child import how
 from exporter.probes.control import Control
-from exporter.probes.protocol import PHASES, Failed, Phase, Refused
+from exporter.probes.protocol import PHASES, RANK_KILL_SECONDS, Failed, Phase, Refused
 
 PR_SET_PDEATHSIG = 1
 SETTLE = 0.3
@@ -47,14 +47,19 @@ class Ranks:
     def __init__(self, environments: Sequence[Mapping[str, str]], body: Body, control: Control) -> None:
         self._control = control
         self._ranks: list[_Rank] = []
-        for number, environment in enumerate(environments):
-            ours, theirs = socket.socketpair()
-            pid = os.fork()
-            if pid == 0:
-                ours.close()
-                _be(number, environment, theirs, body, [rank.line for rank in self._ranks])
-            theirs.close()
-            self._ranks.append(_Rank(number, pid, ours))
+        # held back meanwhile: the worker's way of being stopped is not a rank's
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            for number, environment in enumerate(environments):
+                ours, theirs = socket.socketpair()
+                pid = os.fork()
+                if pid == 0:
+                    ours.close()
+                    _be(number, environment, theirs, body, [rank.line for rank in self._ranks])
+                theirs.close()
+                self._ranks.append(_Rank(number, pid, ours))
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def tell(self, message: Message, rank: int | None = None) -> None:
         """A line to one rank, or to each; one that has ended hears nothing."""
@@ -83,7 +88,10 @@ class Ranks:
         return [found[rank.number] for rank in self._ranks]
 
     def close(self, grace: float) -> int:
-        """Ask those that still run to abort, kill them after `grace` seconds; how many had to be killed."""
+        """Ask those that still run to abort, kill them after `grace` seconds; how many had to be killed.
+
+        No signal interrupts it (see control.stop_on_signals).
+        """
         end = time.monotonic() + grace
         asked = [rank for rank in self._ranks if self._status(rank) is None]
         for rank in asked:
@@ -95,7 +103,7 @@ class Ranks:
         for rank in killed:
             with suppress(OSError):
                 os.kill(rank.pid, signal.SIGKILL)
-        end = time.monotonic() + 1.0
+        end = time.monotonic() + RANK_KILL_SECONDS
         while time.monotonic() < end and any(self._status(rank) is None for rank in killed):
             time.sleep(0.005)
         for rank in self._ranks:
@@ -163,6 +171,8 @@ def _be(
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(71)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         for other in others:
             other.close()
         null = os.open(os.devnull, os.O_RDWR)

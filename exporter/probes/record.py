@@ -73,8 +73,11 @@ def spent(record: Record) -> Tally:
 
 
 def make_trial(record: Record) -> Trial | None:
-    """What of a result is judged; None where it says nothing: work came first, or the engine can't run here."""
-    if record["preempted"] or record["result"] not in ("ok", *BAD):
+    """What of a result is judged; None where it says nothing: work came first, or the engine can't run here.
+
+    A small operation alone says nothing of a link's bandwidth, and does not count as having measured it.
+    """
+    if record["preempted"] or record["scope"] == "latency" or record["result"] not in ("ok", *BAD):
         return None
     flows = [
         Measured(flow["source"], flow["target"], flow["bytes_per_second"], flow["expected"])

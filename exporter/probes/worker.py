@@ -31,11 +31,11 @@ def main() -> int:
         sys.stderr.write("usage: python -m exporter.probes.worker SPEC\n")
         return 2
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    stop_on_signals()
+    signalled = stop_on_signals()
     # What a library prints would garble the events.
     out = os.dup(1)
     os.dup2(2, 1)
-    control = Control(out, 0, spec.deadlines)
+    control = Control(out, (0, signalled), spec.deadlines)
     try:
         control.enter("start")
         ending = _ending(import_module(module).measure, spec, control)

@@ -125,6 +125,29 @@ def test_by_hand_and_as_a_hook(library: Path) -> None:
     assert "min_gap" in done.stdout
 
 
+def test_the_algorithm_of_the_configuration_and_the_small_operation_alone(library: Path) -> None:
+    fakenccl.configure(library, rate=360e9, latency=1e-5, dump=library)
+    config = library / "eastwest.yml"
+    paths = f"{{state: {library}, sysfs: {library / 'sys'}}}"
+    config.write_text(f"paths: {paths}\nprobes: {{enabled: true, algorithm: tree}}\n")
+    (library / "sys").mkdir()
+
+    def by_hand(what: str) -> tuple[str, bool]:
+        argv = command("probe", what, "--config", str(config))
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout, "NCCL_ALGO=Tree" in (library / "0.env").read_text().splitlines()
+
+    said, tree = by_hand("intra")
+    assert tree
+    assert "algorithm tree" in said
+    learnt = json.loads((library / "probes.json").read_text())["learnt"]
+    assert f"intra/nccl/{64 << 20}/tree/P2P/>" in learnt
+    said, tree = by_hand("latency")
+    assert not tree
+    assert "8 GPUs latency  10.0 us" in said
+    assert "GB/s" not in said
+
+
 def test_a_hook_is_over_by_its_deadline(library: Path) -> None:
     fakenccl.configure(library, hang="run", hang_abort=1)
     config = library / "eastwest.yml"

@@ -1,9 +1,10 @@
 """A fake `libnccl.so.2` and `libcuda.so.1`, built here, that the unmodified worker loads; and their knobs.
 
     ndev N · free BYTES · driver N · cuinit CODE · version N · initerror CODE
+    skew S (how late rank `at` begins after each pause)
     rate BYTES_PER_S · rate.A.B BYTES_PER_S (rank A to B) · latency S · jitter S (every seventh operation)
     transport TEXT · hang init|connect|run · fault die|remote_error · at RANK (who hangs or fails) · hang_abort 1
-    dump FOLDER (each rank's environment)
+    dump FOLDER (each rank's environment, and whether it was told to abort)
 
 They show that the worker finds its way, its numbers and its end; nothing about NCCL itself.
 """

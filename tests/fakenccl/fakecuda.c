@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 typedef struct task { double (*run)(void *); void *argument; struct task *next; } task;
-typedef struct { pthread_mutex_t lock; pthread_cond_t changed; task *first, *last; double clock; } stream;
+typedef struct { pthread_mutex_t lock; pthread_cond_t changed; task *first, *last; double clock; int drained; } stream;
 typedef struct { stream *on; int pending; double at; } event;
 static char contexts[64];
 
@@ -34,6 +34,15 @@ void fakecuda_enqueue(void *handle, double (*run)(void *), void *argument) {
     s->last = t;
     pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
+}
+/* Whether its host has seen this stream's end since it was last asked. */
+int fakecuda_drained(void *handle) {
+    stream *s = handle;
+    pthread_mutex_lock(&s->lock);
+    int drained = s->drained;
+    s->drained = 0;
+    pthread_mutex_unlock(&s->lock);
+    return drained;
 }
 static int devices(void) {
     const char *shown = getenv("CUDA_VISIBLE_DEVICES");
@@ -90,6 +99,7 @@ int cuEventQuery(void *handle) {
     event *e = handle;
     pthread_mutex_lock(&e->on->lock);
     int pending = e->pending;
+    if (!pending) e->on->drained = 1;
     pthread_mutex_unlock(&e->on->lock);
     return pending ? 600 : 0;
 }

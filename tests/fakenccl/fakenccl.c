@@ -18,10 +18,11 @@ typedef struct comm {
     struct sockaddr_in *addresses;
     unique id;
 } comm;
-typedef struct { comm *c; int kind, peer; size_t bytes; } operation;
+typedef struct { comm *c; int kind, peer; size_t bytes; int waits; } operation;
 typedef struct { uint64_t magic; int rank, ranks; struct sockaddr_in address; } hello;
 static char last_error[256];
 static void (*enqueue)(void *, double (*)(void *), void *);
+static int (*drained)(void *);
 _Static_assert(sizeof(unique) == 128, "ncclUniqueId");
 
 static int is(const char *key, const char *value) {
@@ -158,12 +159,13 @@ static double run(void *argument) {
     if (!o.kind)
         for (int r = 0; r < c->ranks; r++)
             if (between(r, (r + 1) % c->ranks) < rate) rate = between(r, (r + 1) % c->ranks);
-    return crossing / rate + knob("latency", 0) + (number % 7 == 6 ? knob("jitter", 0) : 0);
+    double waited = o.waits && !mine ? knob("skew", 0) : 0; /* for the host of the rank that saw its last end later */
+    return waited + crossing / rate + knob("latency", 0) + (number % 7 == 6 ? knob("jitter", 0) : 0);
 }
 static result add(comm *c, int kind, int peer, size_t bytes, void *stream) {
     if (c->state != OK) return c->state;
     operation *o = malloc(sizeof *o);
-    *o = (operation){c, kind, peer, bytes};
+    *o = (operation){c, kind, peer, bytes, drained(stream)};
     enqueue(stream, run, o);
     return OK;
 }
@@ -200,7 +202,9 @@ result ncclCommInitRankConfig(comm **made, int ranks, unique id, int rank, confi
         if (file) fclose(file);
     }
     if (knob("initerror", 0)) return (result)knob("initerror", 0);
-    enqueue = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), "fakecuda_enqueue");
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    enqueue = dlsym(cuda, "fakecuda_enqueue");
+    drained = dlsym(cuda, "fakecuda_drained");
     comm *c = calloc(1, sizeof *c);
     *c = (comm){.ranks = ranks, .rank = rank, .state = PROGRESS, .id = id};
     c->in = malloc(ranks * sizeof(int));
@@ -215,6 +219,12 @@ result ncclCommInitRankConfig(comm **made, int ranks, unique id, int rank, confi
 #endif
 result ncclCommGetAsyncError(comm *c, result *state) { *state = c->state; return OK; }
 result ncclCommAbort(comm *c) {
+    char path[512], folder[256];
+    if (knob_text("dump", folder, sizeof folder)) {
+        snprintf(path, sizeof path, "%s/%d.abort", folder, c->rank);
+        FILE *file = fopen(path, "w");
+        if (file) fclose(file);
+    }
     if (is("hang_abort", "1")) hang(NULL);
     c->aborted = 1;
     return OK;

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from exporter.hardware.gpu_load import GpuLoad
 from exporter.model import Device, Port, Role
-from exporter.probes.jobs import key, nics, pairs
-from exporter.probes.protocol import Nic
+from exporter.probes.jobs import fell_back, intra, key, key_of, latency, nics, pairs, way
+from exporter.probes.protocol import Deadlines, Flow, Nic, Spec
 from exporter.rails import Assignment
 
 GPUS = tuple(GpuLoad(index, f"GPU-{index}", pci_address=f"0000:8{index}:00.0") for index in range(3))
@@ -72,5 +72,45 @@ def test_keys_differ_by_what_makes_numbers_differ() -> None:
         key("intra", "nccl", 2),
         key("intra", "rdma", 1),
         key("intra", "nccl", 1, "a", "b"),
+        key("intra", "nccl", 1, algorithm="tree"),
+        key("intra", "nccl", 1, algorithm="auto"),
+        key("intra", "nccl", 1, way="SHM"),
+        key("intra", "nccl", 1, algorithm="tree", way="SHM"),
     }
-    assert len(made) == 4
+    assert len(made) == 8
+    assert key("loopback", "nccl", 1, "a", "b") == "loopback/nccl/1/a>b", "what was learnt before stands"
+
+
+def whole(transport: str) -> Flow:
+    return Flow("allreduce", 1, (1.0,), transport=transport)
+
+
+def test_the_way_between_gpus_is_known_of_all_of_them_alone() -> None:
+    ways = [way(whole(taken)) for taken in ("P2P/CUMEM", "NVLS/x P2P/CUMEM", "P2P/IPC SHM/direct", "SHM/direct/direct")]
+    assert ways == ["P2P", "P2P", "P2P SHM", "SHM"]
+    assert way(Flow("sendrecv", 1, (1.0,), "gpu0", "gpu1", transport="SHM/direct")) == ""
+    assert way(Flow("sendrecv", 1, (1.0,), "mlx5_0/1", "mlx5_1/1", transport="NET/IB")) == ""
+
+
+def test_a_worse_way_than_usual_is_no_slow_link_but_a_better_one_and_the_only_one_are_fine() -> None:
+    spec = Spec("nccl", "intra", 1, algorithm="tree")
+    direct, shared = whole("P2P/CUMEM"), whole("SHM/direct/direct")
+    usual = {key_of(spec, direct): 300e9}
+    assert "SHM/direct/direct" in fell_back(spec, [shared], usual.get)
+    assert fell_back(spec, [whole("P2P/CUMEM SHM/direct")], usual.get)
+    assert fell_back(spec, [direct], usual.get) == ""
+    assert fell_back(spec, [shared], lambda _: None) == ""
+    only = {key_of(spec, shared): 20e9}
+    assert fell_back(spec, [shared], only.get) == ""
+    assert fell_back(spec, [direct], only.get) == ""
+    assert fell_back(replace(spec, algorithm="ring"), [shared], usual.get) == "", (
+        "of another algorithm nothing is known"
+    )
+
+
+def test_the_algorithm_is_of_all_gpus_and_a_small_operation_is_small() -> None:
+    assert intra(1 << 20, GPUS, 0.0, Deadlines(), "tree").algorithm == "tree"
+    pair = Nic("mlx5_0", gpu="GPU-1"), Nic("mlx5_1", gpu="GPU-2")
+    small = latency(pair, GPUS, "/sys", Deadlines())
+    assert (small.scope, small.size, small.gpus, small.nics) == ("latency", 8, ("GPU-1", "GPU-2"), pair)
+    assert latency(None, GPUS, "/sys", Deadlines()).gpus == ("GPU-0", "GPU-1", "GPU-2")

@@ -1,18 +1,25 @@
 """The daemon's side of a probe, with workers that are a few lines of Python."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
-from exporter.probes import launch
-from exporter.probes.launch import Stop
-from exporter.probes.protocol import Deadlines, Flow, Nic, Outcome, Spec, read_flow, read_spec
+from exporter.hardware.child import members
+from exporter.probes import launch, protocol
+from exporter.probes.launch import Stop, interrupts_held
+from exporter.probes.protocol import Deadlines, Flow, Nic, Outcome, Phase, Spec, read_flow, read_spec
 from tests import fakenccl
-from tests.e2e.daemon import eventually
+from tests.e2e.daemon import command, eventually
 from tests.probes.processes import workers
 
 SPEC = Spec("nccl", "intra", deadlines=Deadlines(start=0.2, init=0.2, connect=0.2, run=0.2, end=0.2, abort=0.1))
@@ -22,7 +29,7 @@ HELLO = (
 
 
 def run(program: str, monkeypatch: pytest.MonkeyPatch, margin: float = 5.0) -> Outcome:
-    monkeypatch.setattr(launch, "MARGIN", margin)
+    monkeypatch.setattr(protocol, "MARGIN", margin)
     stop = Stop()
     try:
         return launch.measure(SPEC, stop, argv=(sys.executable, "-c", HELLO + program))
@@ -125,3 +132,135 @@ def test_no_rank_outlives_a_daemon_that_dies_in_the_middle(tmp_path: Path, numbe
         os.kill(daemon.pid, number)
         daemon.wait(10)
         eventually(lambda: not workers(mine), 5)
+
+
+def test_sigkill_comes_after_the_abort_whatever_cut_the_probe_short(tmp_path: Path) -> None:
+    note, stop = tmp_path / "aborted", Stop()
+    program = f'say(event="phase", phase="init")\nsys.stdin.read()\nopen({str(note)!r}, "w")\ntime.sleep(60)\n'
+
+    def bug(_: Phase) -> None:
+        raise RuntimeError("a bug in a progress bar")
+
+    began = time.monotonic()
+    deadlines = replace(SPEC.deadlines, start=60, abort=0.5)
+    with pytest.raises(RuntimeError):
+        launch.measure(replace(SPEC, deadlines=deadlines), stop, bug, argv=(sys.executable, "-c", HELLO + program))
+    stop.close()
+    assert note.exists(), "its input was closed, and it had the time to see that"
+    assert time.monotonic() - began > 0.5
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_an_interrupt_is_an_order_to_stop_and_is_raised_after(number: int, raised: type[BaseException]) -> None:
+    def end(_number: int, _frame: object) -> None:
+        raise SystemExit
+
+    before = signal.signal(signal.SIGTERM, end)
+
+    def held() -> None:
+        spec = replace(SPEC, deadlines=replace(SPEC.deadlines, start=60))
+        argv = (sys.executable, "-c", HELLO + "sys.stdin.readline()")
+        with interrupts_held(stop):
+            seen.append(launch.measure(spec, stop, argv=argv))
+
+    stop, seen = Stop(), list[Outcome]()
+    timer = Timer(0.5, os.kill, (os.getpid(), number))
+    timer.start()
+    try:
+        with pytest.raises(raised):
+            held()
+        assert signal.getsignal(signal.SIGTERM) is end
+    finally:
+        timer.join()
+        signal.signal(signal.SIGTERM, before)
+        stop.close()
+    assert [(outcome.result, outcome.reason) for outcome in seen] == [("aborted", "interrupted")]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_probe_by_hand_that_is_interrupted_is_aborted_and_counted(
+    tmp_path: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakenccl.configure(fakenccl.build(tmp_path), hang="run", dump=tmp_path)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    (tmp_path / "sys").mkdir()
+    config = tmp_path / "eastwest.yml"
+    config.write_text(f"paths: {{state: {tmp_path}, sysfs: {tmp_path / 'sys'}}}\nprobes: {{enabled: true}}\n")
+    with subprocess.Popen(command("probe", "intra", "--config", str(config)), stdout=subprocess.PIPE) as probe:
+        eventually(lambda: len(list(tmp_path.glob("*.env"))) == 8, 30)
+        time.sleep(1)
+        probe.send_signal(number)
+        began = time.monotonic()
+        assert probe.wait(10) == 128 + number
+        assert time.monotonic() - began < 3
+    assert len(list(tmp_path.glob("*.abort"))) == 8, "every rank was told to abort"
+    (record,) = json.loads((tmp_path / "probes.json").read_text())["records"]
+    assert (record["result"], record["reason"]) == ("aborted", "interrupted")
+    assert record["seconds"] > 1
+
+
+@contextmanager
+def killed(group: int) -> Iterator[None]:
+    """What a failed test leaves is not left."""
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+def test_a_closed_input_and_a_signal_together_still_give_the_ranks_their_time(tmp_path: Path) -> None:
+    """As when the daemon dies; and nothing survives though the kernel kills no rank of its own accord."""
+    fakenccl.configure(fakenccl.build(tmp_path), hang="run", hang_abort=1, dump=tmp_path)
+    spec = Spec("nccl", "intra", interface=tmp_path.name, deadlines=Deadlines(run=60, abort=1.0))
+    program = (
+        "import sys\nfrom exporter.probes import ranks, worker\n"
+        "ranks.PR_SET_PDEATHSIG = 3\n"  # PR_GET_DUMPABLE: asks, and sets nothing
+        "sys.exit(worker.main())\n"
+    )
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", program, spec.dump()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        ) as worker,
+        killed(worker.pid),
+    ):
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            if '"run"' in line:
+                break
+        assert len(members(worker.pid)) == 9
+        worker.stdin.close()
+        began = time.monotonic()
+        while worker.poll() is None and time.monotonic() - began < 0.5:
+            worker.terminate()
+            time.sleep(0.02)
+        assert worker.wait(10) == 3
+        assert 1.0 <= time.monotonic() - began < 3
+        assert members(worker.pid) == []
+    assert len(list(tmp_path.glob("*.abort"))) == 8
+
+
+def test_a_worker_has_nothing_of_the_daemons_environment_but_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("NCCL_ALGO", "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "LD_PRELOAD_TEST"):
+        monkeypatch.setenv(name, "7")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/nccl")
+    note = tmp_path / "environment"
+    run(
+        "import os\n"
+        f"open({str(note)!r}, 'w').write(json.dumps(dict(os.environ)))\n"
+        'say(event="end", result="ok", reason="", message="")\n',
+        monkeypatch,
+    )
+    found = json.loads(note.read_text())
+    assert set(found) - {"LC_CTYPE"} <= set(launch.PASSED)
+    assert found["LD_LIBRARY_PATH"] == "/opt/nccl"

@@ -19,6 +19,7 @@ from tests import fakenccl
 
 pytestmark = pytest.mark.e2e  # processes with deadlines: half a minute of waiting
 
+CHOICES = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE")
 LONG = Deadlines(start=60, init=60, connect=60, run=60, end=3, abort=0.5)
 INTRA = Spec("nccl", "intra", deadlines=LONG)
 LOOPBACK = Spec("nccl", "loopback", deadlines=LONG, nics=(Nic("mlx5_0"), Nic("mlx5_1")), gpus=("GPU-a", "GPU-b"))
@@ -71,6 +72,18 @@ def test_all_reduce_of_eight_gpus_by_the_formula_of_nccl_tests(lab: Lab) -> None
     assert outcome.bytes > 30 * 1.75 * (64 << 20)
 
 
+@pytest.mark.parametrize(("spec", "slow_below"), [(INTRA, 1e12), (LOOPBACK, 0.0)])
+def test_a_rank_whose_host_comes_late_to_a_batch_makes_no_link_slow(lab: Lab, spec: Spec, slow_below: float) -> None:
+    knobs: dict[str, Any] = {"ndev": 3, "at": 1, "skew": 1e-3, "latency": 1e-6}
+    outcome = lab.measure(replace(spec, slow_below=slow_below), rate=360e9, **knobs)
+    assert outcome.result == "ok"
+    for flow in outcome.flows:
+        if flow.kind == "latency":
+            assert flow.latency < 5e-6
+        else:
+            assert flow.bandwidth == pytest.approx(360e9, rel=0.02), flow
+
+
 def test_the_time_of_a_small_operation(lab: Lab) -> None:
     outcome = lab.measure(INTRA, latency=9e-6)
     latency = outcome.flows[-1]
@@ -113,15 +126,19 @@ def test_a_hang_ends_at_the_deadline_of_its_phase(lab: Lab, phase: str) -> None:
     deadlines = replace(LONG, **{phase: 1.0})
     outcome = lab.measure(replace(INTRA, deadlines=deadlines), hang=phase, at=3)
     assert (outcome.result, outcome.reason, outcome.phase) == ("timeout", f"{phase}_timeout", phase)
-    assert 1 <= outcome.phases[phase] < 2.5
+    # timed by when the worker's words arrive: the first may be late, and the last not
+    assert 0.9 <= outcome.phases[phase] < 2.5
     assert "killed_ranks" not in outcome.facts, "every rank came back from its abort"
 
 
 def test_an_abort_that_hangs_is_killed(lab: Lab) -> None:
-    outcome = lab.measure(replace(INTRA, deadlines=replace(LONG, run=1, end=0.5)), hang="run", at=3, hang_abort=1)
+    """With the time to end that is the default: the daemon waits for the worker's own word."""
+    outcome = lab.measure(replace(INTRA, deadlines=Deadlines(run=1)), hang="run", at=3, hang_abort=1)
     assert (outcome.result, outcome.reason) == ("timeout", "run_timeout")
+    assert outcome.message == "run took longer than 1 s"
     assert outcome.facts["killed_ranks"] == "8"
-    assert outcome.phases["run"] < 4
+    end = Deadlines().end
+    assert 1 + end - 0.1 <= outcome.phases["run"] < 1 + end + 1.5
 
 
 def test_a_remote_error_is_not_a_timeout(lab: Lab) -> None:
@@ -179,7 +196,25 @@ def test_an_nccl_before_2_14_is_refused(tmp_path: Path, lab: Lab, monkeypatch: p
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fakenccl.build(tmp_path, "-DOLD")))
     outcome = lab.measure(INTRA)
     assert (outcome.result, outcome.reason) == ("refused", "nccl_too_old")
-    assert "2.13.4" in outcome.message
+    assert "libnccl.so.2 is NCCL 2.13.4: too old, 2.14 or later" in outcome.message
+
+
+def test_a_system_nccl_that_is_too_old_does_not_hide_the_wheels(
+    tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, wheel = tmp_path / "system", tmp_path / "site" / "nvidia" / "nccl" / "lib"
+    for folder in (system, wheel):
+        folder.mkdir(parents=True)
+    fakenccl.configure(fakenccl.build(wheel), version=22705)
+    (wheel / "libcuda.so.1").unlink()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fakenccl.build(system, "-DOLD")))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    outcome = lab.measure(INTRA)
+    assert (outcome.result, outcome.facts.get("nccl"), outcome.message) == ("ok", "2.27.5", "")
+    (wheel / "libnccl.so.2").write_bytes((system / "libnccl.so.2").read_bytes())
+    outcome = lab.measure(INTRA)
+    assert (outcome.result, outcome.reason) == ("refused", "nccl_too_old")
+    assert str(wheel / "libnccl.so.2") in outcome.message
 
 
 def test_neither_library_is_there(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +268,24 @@ def test_a_rank_has_the_environment_of_a_probe_and_nothing_else(
         "NCCL_SOCKET_IFNAME": "=lo",
     }
     assert "SLURM_JOB_ID" not in found
+
+
+@pytest.mark.parametrize(
+    ("spec", "told", "pinned"),
+    [
+        (replace(INTRA, algorithm="tree"), "tree", {"NCCL_ALGO=Tree", "NCCL_PROTO=Simple", "NCCL_NVLS_ENABLE=0"}),
+        (replace(INTRA, algorithm="auto"), "auto", set()),
+        (replace(INTRA, scope="latency", size=8), "auto", set()),
+        (replace(LOOPBACK, scope="latency", size=8), "auto", set()),
+    ],
+)
+def test_the_algorithm_that_nccl_is_told(lab: Lab, tmp_path: Path, spec: Spec, told: str, pinned: set[str]) -> None:
+    outcome = lab.measure(spec, dump=tmp_path)
+    assert (outcome.result, outcome.facts["algorithm"]) == ("ok", told)
+    kinds = ["latency"] if spec.scope == "latency" else ["allreduce", "latency"]
+    assert [flow.kind for flow in outcome.flows] == kinds
+    found = {line for line in (tmp_path / "1.env").read_text().splitlines() if line.split("=")[0] in CHOICES}
+    assert found == pinned
 
 
 def test_told_to_stop_it_is_gone_within_two_seconds_though_the_abort_hangs(lab: Lab) -> None:

@@ -11,11 +11,11 @@ from exporter.clock import Clock as ClockOfNode
 from exporter.exposition import number
 from exporter.model import Finding, SourceError
 from exporter.probes.figures import costs, samples
-from exporter.probes.journal import Lock
+from exporter.probes.journal import Lock, Record
 from exporter.probes.launch import Stop
 from exporter.probes.pause import pause
 from exporter.probes.prober import Round
-from exporter.probes.protocol import Outcome, Spec, read_spec
+from exporter.probes.protocol import Algorithm, Flow, Outcome, Spec, read_spec
 from exporter.probes.scheduled import ScheduledProbes
 from exporter.quantities import window
 from exporter.state import State
@@ -409,3 +409,61 @@ def test_a_probe_that_is_never_possible_is_said_after_a_week_and_a_restart_forge
     lab.slurm.said = ()
     assert probes._prober.round(Stop()).records  # noqa: SLF001 - by its own prober
     assert probes.run(0.0).findings == ()
+
+
+def test_nothing_is_learnt_from_a_probe_that_failed(stop: Stop) -> None:
+    lab = Lab(settings=replace(Lab().settings, engines=("nccl",)))
+    lab.limit(min_gap=0.0, max_seconds=1e9, max_bytes=1 << 60)
+    lab.gives = lambda spec, _: replace(good(spec), result="timeout", reason="run_timeout")
+    prober = lab.prober()
+    for _ in range(6):
+        (record,) = prober.round(stop, ("intra",)).records
+        assert record["flows"], "what was measured before is shown"
+    assert record["flows"][0]["expected"] is None
+    assert record["flows"][0]["recent"] == []
+
+
+def test_the_numbers_of_another_algorithm_or_way_are_learnt_apart(stop: Stop) -> None:
+    lab = Lab(settings=replace(Lab().settings, engines=("nccl",)))
+    lab.limit(min_gap=0.0, max_seconds=1e9, max_bytes=1 << 60)
+
+    def last(transport: str, algorithm: Algorithm, rate: float, times: int) -> Record:
+        def gives(spec: Spec, _: Stop) -> Outcome:
+            outcome = good(spec, rate)
+            return replace(outcome, flows=(replace(outcome.flows[0], transport=transport), *outcome.flows[1:]))
+
+        prober.settings = replace(prober.settings, algorithm=algorithm)
+        lab.gives = gives
+        for _ in range(times):
+            (record,) = prober.round(stop, ("intra",)).records
+        assert lab.launched[-1].algorithm == algorithm
+        return record
+
+    prober = lab.prober()
+    assert last("SHM/direct", "ring", 20e9, 5)["flows"][0]["expected"] == pytest.approx(20e9)
+    assert lab.launched[-1].slow_below == pytest.approx(18e9)
+    assert last("P2P/CUMEM", "ring", 300e9, 1)["flows"][0]["expected"] is None
+    assert last("P2P/CUMEM", "ring", 300e9, 4)["flows"][0]["expected"] == pytest.approx(300e9)
+    assert lab.launched[-1].slow_below == pytest.approx(270e9)
+    assert last("P2P/CUMEM", "tree", 200e9, 1)["flows"][0]["expected"] is None
+    fallen = last("SHM/direct", "ring", 20e9, 1)
+    assert (fallen["result"], fallen["reason"], fallen["flows"]) == ("error", "wrong_transport", [])
+    assert "SHM/direct" in fallen["message"]
+
+
+def test_a_small_operation_by_hand_is_of_all_gpus_and_of_each_pair_of_nics_and_measures_no_link(stop: Stop) -> None:
+    def gives(spec: Spec, _: Stop) -> Outcome:
+        if spec.engine == "nccl" and spec.nics:
+            return Outcome(spec, "refused", "no_gpu")
+        source, target = [nic.subject for nic in spec.nics] or ["", ""]
+        return Outcome(spec, "ok", flows=(Flow("latency", 8, (3e-6,), source, target),), seconds=1.0, phase="end")
+
+    lab = Lab(gives=gives)
+    prober = lab.prober()
+    done = prober.round(stop, ("latency",), by_hand=True)
+    asked = [(spec.engine, spec.scope, spec.size, len(spec.nics)) for spec in lab.launched]
+    assert asked == [("nccl", "latency", 8, 0), ("nccl", "latency", 8, 2), ("rdma", "latency", 8, 2)]
+    assert [record["result"] for record in done.records] == ["ok", "refused", "ok"]
+    assert prober.journal.trials == ()
+    shown = [sample for sample in samples(done.records) if sample.metric.name.endswith("latency_seconds")]
+    assert [sample.labels for sample in shown] == [("latency", "nccl", ""), ("latency", "rdma", "0")]

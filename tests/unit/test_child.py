@@ -4,12 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from exporter.hardware.child import Child, ChildEndedError, how
+from exporter import demo
+from exporter.hardware import gpu_load, verbs_client
+from exporter.hardware.child import Child, ChildEndedError, how, own
+from exporter.probes import launch
 from tests.e2e.daemon import eventually
 
 ECHO = "import sys\nfor line in sys.stdin: print(line.strip()[::-1], flush=True)"
@@ -115,3 +118,50 @@ def running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A folder with a module for each of Python's own that would be found there first, and tells that it was."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    for name in sys.stdlib_module_names:
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r} + ' ')\n")
+    return folder
+
+
+def verbs_argv() -> Sequence[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda _name: True)
+        return verbs_client.command() or ()
+
+
+@pytest.mark.parametrize(
+    ("argv", "statuses"),
+    [
+        (own("exporter.hardware.nvml_worker", "basic"), (0,)),
+        (gpu_load.ARGV, (0,)),
+        ((*launch.WORKER, "no spec"), (2,)),
+        ((*demo._EASTWEST, "--version"), (0,)),  # noqa: SLF001 - how the demo starts its daemons
+        (verbs_argv(), (0, 3)),
+    ],
+    ids=["nvml", "load", "probe", "demo", "verbs"],
+)
+def test_no_program_of_ours_imports_from_the_callers_folder(
+    hostile: Path, argv: Sequence[str], statuses: Sequence[int]
+) -> None:
+    done = subprocess.run(argv, cwd=hostile, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    assert not (hostile.parent / "imported").exists(), (hostile.parent / "imported").read_text()
+    assert done.returncode in statuses, done.stderr
+
+
+def test_without_that_care_they_would(hostile: Path) -> None:
+    argv = (sys.executable, "-m", "exporter.probes.worker")
+    subprocess.run(argv, cwd=hostile, capture_output=True, timeout=60, check=False)
+    assert (hostile.parent / "imported").exists()
+
+
+def test_every_program_of_ours_is_started_with_that_care() -> None:
+    package = Path(demo.__file__).parent
+    found = {path.name for path in package.rglob("*.py") if "sys.executable" in path.read_text()}
+    assert found == {"child.py", "verbs_client.py"}

@@ -18,8 +18,8 @@ from exporter.probes.control import Control, TimedOut
 from exporter.probes.engines import nccl_api as api
 from exporter.probes.engines import nccl_env
 from exporter.probes.engines.gid import roce_gid
-from exporter.probes.engines.nccl_rank import SMALL, WARM_UP, Rank, iterations_of, log_file
-from exporter.probes.protocol import Flow, Nic, Refused, Spec, merged
+from exporter.probes.engines.nccl_rank import WARM_UP, Rank, iterations_of, log_file
+from exporter.probes.protocol import SMALL, Flow, Nic, Refused, Spec, merged
 from exporter.probes.ranks import Ranks
 
 MAX_GPUS = 64
@@ -49,7 +49,7 @@ def measure(spec: Spec, control: Control) -> None:
 
 def _run(spec: Spec, count: int, ranks: Ranks, control: Control) -> None:
     ready = ranks.gather("ready")
-    control.facts(**ready[0]["ready"], ranks=str(count), algorithm=spec.algorithm)
+    control.facts(**ready[0]["ready"], ranks=str(count), algorithm=nccl_env.algorithm(spec))
     control.enter("init")
     ranks.tell({"join": ready[0]["unique"]})
     ranks.gather("joined")

@@ -56,16 +56,25 @@ def load_cuda() -> c.CDLL:
 
 
 def load_nccl() -> c.CDLL:
-    """The system's libnccl, else the wheel's. Raises Refused."""
-    tried = []
+    """The first of the system's libnccl and the wheel's that is new enough. Raises Refused.
+
+    Not with RTLD_GLOBAL: one that is too old stays loaded, and the next would find the old one's functions as its own.
+    """
+    missing, old = [], []
     for path in ["libnccl.so.2", *_wheel()]:
         try:
-            library = c.CDLL(path, mode=c.RTLD_GLOBAL)
+            library = c.CDLL(path)
         except OSError as error:
-            tried.append(str(error))
+            missing.append(str(error))
             continue
-        return _typed(library)
-    raise Refused("no_nccl", f"no NCCL here: {tried[-1]} (from the system, or eastwest-exporter[nccl-cu12|nccl-cu13])")
+        code = version_code(library)
+        if code >= OLDEST:
+            return _typed(library)
+        old.append(f"{path} is NCCL {version(code)}")
+    wanted = f"{version(OLDEST)[:4]} or later, from the system or eastwest-exporter[nccl-cu12|nccl-cu13]"
+    if old:
+        raise Refused("nccl_too_old", f"{', '.join(old)}: too old, {wanted} is needed")
+    raise Refused("no_nccl", f"no NCCL here: {missing[-1]} ({wanted})")
 
 
 def _wheel() -> list[str]:
@@ -79,8 +88,6 @@ def _wheel() -> list[str]:
 
 
 def _typed(library: c.CDLL) -> c.CDLL:
-    if not hasattr(library, "ncclCommInitRankConfig"):
-        raise Refused("nccl_too_old", f"NCCL {_version(library)} is too old: 2.14 or later is needed")
     library.ncclGetErrorString.restype = c.c_char_p
     pointer, size = c.c_void_p, c.c_size_t
     library.ncclCommInitRankConfig.argtypes = [c.POINTER(pointer), c.c_int, UniqueId, c.c_int, pointer]
@@ -100,10 +107,6 @@ def version_code(library: c.CDLL) -> int:
     code = c.c_int()
     library.ncclGetVersion(c.byref(code))
     return code.value
-
-
-def _version(library: c.CDLL) -> str:
-    return version(version_code(library))
 
 
 def version(code: int) -> str:

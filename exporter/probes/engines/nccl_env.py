@@ -1,16 +1,20 @@
 """What a rank's NCCL is told by its environment, and what it logs of the transports it took. Pure.
 
 The environment is made from nothing: an NCCL_* that the daemon inherited, or that ~/.nccl.conf has, would make the
-numbers of two nodes incomparable. /etc/nccl.conf can't be kept out, but does not override what is set here
+numbers of two nodes incomparable. Some files can't be kept out (see not_kept_out), but do not override what is set here
 (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html).
 """
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from exporter.probes.protocol import Failed, Spec
 
 PASSED = ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV")
+CONF_FILE_SINCE = 22300
+"""NCCL's version code of 2.23, the first that reads NCCL_CONF_FILE instead of the file in the home folder."""
+ETC = Path("/etc/nccl.conf")
 ALGORITHMS = {"ring": "Ring", "tree": "Tree"}
 _VIA = re.compile(r"\[(?:send|receive)\] via (NET/\S+)|via ((?:P2P|SHM|NET|CollNet|NVLS)/\S+)")
 _WARNING = re.compile(r"NCCL WARN (.+)")
@@ -36,8 +40,8 @@ def environment(spec: Spec, rank: int, inherited: Mapping[str, str], log: str) -
     }
     if spec.gpus:
         made["CUDA_VISIBLE_DEVICES"] = ",".join(spec.gpus)
-    if spec.algorithm in ALGORITHMS and spec.scope != "latency":
-        made |= {"NCCL_ALGO": ALGORITHMS[spec.algorithm], "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0"}
+    if (pinned := algorithm(spec)) in ALGORITHMS:
+        made |= {"NCCL_ALGO": ALGORITHMS[pinned], "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0"}
     if spec.nics:
         made |= _of_nic(spec, rank)
     return made
@@ -57,6 +61,19 @@ def _of_nic(spec: Spec, rank: int) -> Mapping[str, str]:
     if spec.traffic_class is not None:
         made["NCCL_IB_TC"] = str(spec.traffic_class)
     return made
+
+
+def algorithm(spec: Spec) -> str:
+    """The one that this probe pins; a small operation by itself is timed as a job would see it."""
+    return "auto" if spec.scope == "latency" else spec.algorithm
+
+
+def not_kept_out(code: int, home: Path | None, etc: Path = ETC) -> str:
+    """The files whose settings count too, where they are there. An older NCCL finds the home folder by the user's
+    number and not by HOME (userHomeDir in src/misc/param.cc): no environment leads it elsewhere.
+    """
+    files = [home / ".nccl.conf"] if home is not None and code < CONF_FILE_SINCE else []
+    return " ".join(str(file) for file in [*files, etc] if file.is_file())
 
 
 def transports(log: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ for NCCL in a way that this could not interrupt.
 
 import json
 import os
+import pwd
 import signal
 import socket
 import sys
@@ -18,16 +19,16 @@ from typing import Any, NoReturn
 
 from exporter.probes.engines import nccl_api as api
 from exporter.probes.engines import nccl_env
-from exporter.probes.protocol import Failed, Refused, Spec
+from exporter.probes.protocol import SMALL, Failed, Refused, Spec
 
 RESERVE = 3 << 30
 """Bytes of GPU memory that NCCL's own buffers and a context may take (NVIDIA/nccl#864 and others)."""
 WARM_UP = 2
-SMALL = 8
-"""Bytes of a latency operation."""
 SMALL_ITERATIONS = 50
 PAIR_ITERATIONS = 2
 """Of a pair of GPUs: eight have 56 of them, and all stay within an hour's budget (59 of 64 GiB at 64 MiB)."""
+BARRIERS: Mapping[str, str] = {"allreduce": "latency", "sendrecv": "pingpong"}
+"""The small step that brings the ranks of another together."""
 
 
 class Rank:
@@ -63,6 +64,8 @@ class Rank:
             raise Refused("gpu_memory", f"GPU {self._number} has {free >> 20} MiB free, {needed >> 20} MiB are needed")
         send, receive = cuda.allocate(self._spec.size), cuda.allocate(self._spec.size)
         facts = {"nccl": api.version(code), "cuda_driver": f"{cuda.version() // 1000}.{cuda.version() % 1000 // 10}"}
+        if settings := nccl_env.not_kept_out(code, _home()):
+            facts["settings"] = settings
         self._tell(ready=facts, unique=api.unique_id(library).hex() if self._number == 0 else "")
         comm = self._comm = api.Communicator(library, self._look)
         for told in self._lines():
@@ -84,18 +87,26 @@ class Rank:
     ) -> list[float]:
         """Warm up, then time the batches of one operation: seconds per operation, none where this rank is idle."""
         operation = self._operation(cuda, comm, told, send, receive)
+        together = self._operation(
+            cuda, comm, {**told, "step": BARRIERS.get(told["step"], told["step"])}, send, receive
+        )
         self._tell(phase="connect")
-        if operation is None:
+        if operation is None or together is None:
             self._tell(phase="run")
             return []
         first, last = cuda.event(), cuda.event()
         for _ in range(WARM_UP):
+            together()
             operation()
         self._reach(cuda, comm, last)
         self._tell(phase="run")
         iterations = iterations_of(self._spec, told["step"])
         seconds = []
         for _ in range(self._spec.batches):
+            # An event is stamped when the stream comes to it, and an empty stream is there at once: the rank that saw
+            # the last batch's end first would start its clock before the others join, by up to POLL_SECONDS of a batch
+            # of 1.3 ms. Behind a small operation of the same ranks all clocks start within microseconds.
+            together()
             cuda.record(first)
             for _ in range(iterations):
                 operation()
@@ -174,6 +185,13 @@ def iterations_of(spec: Spec, step: str) -> int:
 def _in_order(comm: api.Communicator, calls: Sequence[tuple[Any, ...]]) -> None:
     for call in calls:
         comm.call(*call)
+
+
+def _home() -> Path | None:
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return None
 
 
 def log_file() -> tuple[int, str]:

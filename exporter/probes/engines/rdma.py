@@ -19,7 +19,7 @@ from exporter.hardware.child import ChildEndedError, Group
 from exporter.probes.control import Control
 from exporter.probes.engines import perftest
 from exporter.probes.engines.gid import roce_gid, text
-from exporter.probes.protocol import Failed, Flow, Nic, Refused, Spec
+from exporter.probes.protocol import SMALL, Failed, Flow, Nic, Refused, Spec
 
 PR_SET_PDEATHSIG = 1
 MESSAGE = 1 << 20
@@ -29,7 +29,7 @@ SECONDS = 0.4
 """How long a timed run is made to last, by its number of messages."""
 RUNS = 5
 FEWEST, MOST = 5, 100_000
-LATENCY_SIZE, LATENCY_ITERATIONS = 8, 1000
+LATENCY_ITERATIONS = 1000
 ACTIVE = "4:"
 LISTEN = "0A"
 PASSED = ("PATH", "LD_LIBRARY_PATH", "HOME")
@@ -105,10 +105,10 @@ def _bandwidth(spec: Spec, control: Control, tools: Tools, source: Nic, target: 
 
 def _latency(control: Control, tools: Tools, source: Nic, target: Nic) -> Flow:
     control.enter("connect")
-    argv = [tools.latency, "-F", "-s", str(LATENCY_SIZE), "-n", str(LATENCY_ITERATIONS)]
+    argv = [tools.latency, "-F", "-s", str(SMALL), "-n", str(LATENCY_ITERATIONS)]
     latency = _told(_once(control, argv, source, target, gpus=False).latency)
-    moved = LATENCY_SIZE * LATENCY_ITERATIONS
-    return Flow("latency", LATENCY_SIZE, (latency,), source.subject, target.subject, transport="RDMA", moved=moved)
+    moved = SMALL * LATENCY_ITERATIONS
+    return Flow("latency", SMALL, (latency,), source.subject, target.subject, transport="RDMA", moved=moved)
 
 
 def _told(value: float | None) -> float:
