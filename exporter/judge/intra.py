@@ -56,7 +56,7 @@ def judge_intra(trials: Sequence[Trial], oldest: float) -> Iterator[Finding]:
     rest = {way: seen for way, seen in ways.items() if not slow & set(way)}
     # of two GPUs there is one pair, and nothing to compare it with
     more = len({gpu for way in rest for gpu in way}) > 2
-    usual = min(1.0, median(seen.ratio for seen in rest.values())) if more else common
+    usual = min(common, median(seen.ratio for seen in rest.values())) if more else common
     left = {way: seen for way, seen in rest.items() if seen.ratio < MIN_RATIO * usual}
     if star := _star(left, len(gpus)):
         slow = slow | {star}
@@ -66,7 +66,7 @@ def judge_intra(trials: Sequence[Trial], oldest: float) -> Iterator[Finding]:
     many = len(_pairs(left)) > MOST_PAIRS
     if not many:
         found += [_pair(ends, flows, beside) for ends, flows in _pairs(left).items()]
-    if many or not found or min(common, usual) < MIN_RATIO:
+    if many or not found or usual < MIN_RATIO:
         yield _node(run, ways, [one.subject for one in found])
     yield from found
 

@@ -138,13 +138,14 @@ def _clean(book: Book, end: End, run: Sequence[Seen], usual: float) -> int:
 
 
 def _without(book: Book, taken: Collection[End], run: Sequence[Seen], usual: float) -> tuple[int, int]:
-    """How many ends were slow last, while this run was, and how many there are; of results with none of `taken`."""
-    rest = [
-        [one for one in _during(seen, run) if one.partner not in taken]
-        for end, seen in book.items()
-        if end not in taken
-    ]
-    last = [seen[-1] for seen in rest if seen]
+    """How many ends were slow last, while this run was, and how many there are; of results with none of `taken`.
+
+    What came later counts only where there is nothing else: others that have recovered were not measured again beside
+    this end, which may have recovered with them.
+    """
+    rest = [[one for one in seen if one.partner not in taken] for end, seen in book.items() if end not in taken]
+    last = [during[-1] for seen in rest if (during := _during(seen, run))]
+    last = last or [seen[-1] for seen in rest if seen and seen[-1].turn > run[-1].turn]
     return sum(_slow(one, usual) for one in last), len(last)
 
 
