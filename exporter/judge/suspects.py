@@ -7,7 +7,7 @@ one of them only. An end is to blame where the rest of its group was fast at the
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, median_high
 from typing import NamedTuple
 
 from exporter.judge.trials import IN_A_ROW, MIN_RATIO, Measured, Trial, device_of, last_run
@@ -91,16 +91,31 @@ def groups(book: Book) -> Iterator[Book]:
 
 def judge_group(book: Book, usual: float) -> Verdict:
     """One group, `usual` being what its NICs have in common: 1 where nothing is."""
-    taken = _explain(book, usual)
-    blamed, unsure = {}, False
-    for end, run in taken.items():
-        slow, number = _without(book, taken, run, usual)
-        alone = not number and len(nics_of(taken)) == 1
-        if alone or slow * 2 < number:
-            blamed[end] = run
-            unsure = unsure or alone
+    rest = _without(book, _explain(book, usual))
+    # near the threshold noise decides who is slow: who is to blame stands out from what the rest gives
+    common = (
+        min(usual, median_high(max(one.flow.ratio for one in seen[-IN_A_ROW:]) for seen in rest)) if rest else usual
+    )
+    blamed, unsure = _blamed(book, common)
     slow_nics = {end.nic for end in book if end not in blamed and len(last_slow(book[end], usual, blamed)) >= IN_A_ROW}
     return Verdict(book, blamed, frozenset(slow_nics), unsure)
+
+
+def _blamed(book: Book, usual: float) -> tuple[Book, bool]:
+    """The ends that explain what is slow and beside which the rest was fast; whether there was no such rest."""
+    taken = _explain(book, usual)
+    rest = _without(book, taken)
+    blamed, unsure = {}, False
+    for end, run in taken.items():
+        # beside it, not later: others that have recovered since say nothing of one that was not measured again
+        beside = [during[-1] for seen in rest if (during := _during(seen, run))]
+        alone = not beside and len(nics_of(taken)) == 1
+        if alone:
+            beside = [seen[-1] for seen in rest]
+        if sum(_slow(one, usual) for one in beside) * 2 < len(beside) or (alone and not rest):
+            blamed[end] = run
+            unsure = unsure or alone
+    return blamed, unsure
 
 
 def _explain(book: Book, usual: float) -> dict[End, list[Seen]]:
@@ -137,16 +152,10 @@ def _clean(book: Book, end: End, run: Sequence[Seen], usual: float) -> int:
     return number
 
 
-def _without(book: Book, taken: Collection[End], run: Sequence[Seen], usual: float) -> tuple[int, int]:
-    """How many ends were slow last, while this run was, and how many there are; of results with none of `taken`.
-
-    What came later counts only where there is nothing else: others that have recovered were not measured again beside
-    this end, which may have recovered with them.
-    """
+def _without(book: Book, taken: Collection[End]) -> list[list[Seen]]:
+    """What the other ends gave, that none of `taken` has part in."""
     rest = [[one for one in seen if one.partner not in taken] for end, seen in book.items() if end not in taken]
-    last = [during[-1] for seen in rest if (during := _during(seen, run))]
-    last = last or [seen[-1] for seen in rest if seen and seen[-1].turn > run[-1].turn]
-    return sum(_slow(one, usual) for one in last), len(last)
+    return [seen for seen in rest if seen]
 
 
 def _during(seen: Sequence[Seen], run: Sequence[Seen]) -> list[Seen]:

@@ -1,6 +1,8 @@
 """Which of the NICs is slow, or whether all are: one finding a cause, over the rounds as they are planned."""
 
+import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -149,6 +151,43 @@ def test_a_nic_that_is_gone_does_not_count_among_those_that_are_there() -> None:
     trials = rounds(found, 2, {}) + rounds(few, 3, all_at(few, 0.5), 60)
     assert trials[-1].time - trials[7].time > GAP + 7 * DAY
     assert set(judged(trials)) == {NODE}
+
+
+def noisy(trials: Sequence[Trial], draw: random.Random) -> list[Trial]:
+    """The same with 2 % of noise."""
+    flows = [tuple(replace(flow, rate=flow.rate * draw.gauss(1, 0.02)) for flow in trial.flows) for trial in trials]
+    return [replace(trial, flows=mine) for trial, mine in zip(trials, flows, strict=True)]
+
+
+def test_noise_changes_no_name() -> None:
+    draw, found = random.Random(7), nics(8)  # noqa: S311 - a repeatable draw
+    before = rounds(found, 7, {})
+    for _ in range(30):
+        assert judged(noisy(before, draw)) == {}
+        assert set(judged(noisy(before + rounds(found, 4, all_at(found, 0.8), 7), draw))) == {NODE}
+        assert set(judged(noisy(before + rounds(found, 4, {"mlx5_2": (0.8, 0.8)}, 7), draw))) == {"mlx5_2"}
+        # at the threshold it is seen or not, and nobody is blamed for what all have
+        assert set(judged(noisy(before + rounds(found, 4, all_at(found, 0.89), 7), draw))) <= {NODE}
+
+
+def test_of_a_leaf_of_three_two_pairs_alone_may_be_the_leaf_and_it_is_said() -> None:
+    found = nics(3)
+    (finding,) = judged(rounds(found, 2, all_at(found, 0.5))).values()
+    assert "which were not measured without it: it may be what they share" in finding.message
+    assert set(judged(rounds(found, 3, all_at(found, 0.5)))) == {NODE}
+
+
+def test_a_good_round_ends_it() -> None:
+    found = nics(8)
+    trials = rounds(found, 4, all_at(found, 0.8))
+    assert set(judged(trials)) == {NODE}
+    assert judged(trials + rounds(found, 1, {}, 4)) == {}
+
+
+def test_a_finding_on_the_nics_explains_what_is_slow() -> None:
+    found = nics(8)
+    others = tuple(nic.subject for nic in found)
+    assert judged([replace(trial, others=others) for trial in rounds(found, 4, all_at(found, 0.8))]) == {}
 
 
 capable = st.floats(0.02, 0.85)
