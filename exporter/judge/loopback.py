@@ -27,8 +27,7 @@ def judge_loopback(trials: Sequence[Trial], oldest: float) -> Iterator[Finding]:
         levels = {nic: level for verdict in together for nic, level in _levels(verdict.book).items()}
         usual = min(1.0, median_high(levels.values()))
         yield _all_slow(together, alone, usual)
-        apart = [judge_group(verdict.book, usual) for verdict in together]
-        alone += [verdict for verdict in apart if not verdict.common]
+        alone += [judge_group(verdict.book, usual) for verdict in together]
     for verdict in alone:
         for nic in sorted(nics_of(verdict.blamed)):
             runs = {end.direction: run for end, run in verdict.blamed.items() if end.nic == nic}

@@ -122,12 +122,8 @@ def _explain(book: Book, usual: float) -> dict[End, list[Seen]]:
     """The fewest ends that would explain what is slow, each slow twice in a row beside what others explain."""
     taken: dict[End, list[Seen]] = {}
     weights = {end: _weight(book, end, usual) for end in book}
-    left = [end for end in book if weights[end][0]]
-    while left:
-        known = nics_of(taken)
-        # of ends that explain as much, that of a NIC whose other direction does too; the last word makes it repeatable
-        end = max(left, key=lambda one: (*weights[one][:3], one.nic in known, weights[one][3], one))
-        left.remove(end)
+    # by name where nothing else decides: of two NICs the same one in both directions
+    for end in sorted(book, key=lambda one: (weights[one], one), reverse=True):
         if len(run := last_slow(book[end], usual, taken)) >= IN_A_ROW and _clean(book, end, run, usual):
             taken[end] = run
     return taken

@@ -119,6 +119,18 @@ def test_one_slow_nic_is_that_nic_from_its_second_partner_on(size: int, ends: tu
         assert set(seen) == {"mlx5_1"}, turns
 
 
+def test_of_a_leaf_of_three_the_one_that_was_measured_twice_is_named_though_nothing_else_was() -> None:
+    found = nics(3)
+    seen = [set(judged(rounds(found, 7, {}) + rounds(found, 2, {nic.device: (0.5, 0.5)}, 7))) for nic in found]
+    assert sorted(map(len, seen)) == [0, 0, 1]
+    assert all(names <= {nic.device} for names, nic in zip(seen, found, strict=True))
+
+
+def test_two_leaves_that_are_slow_by_different_factors_are_one_finding() -> None:
+    found = nics(4, 4)
+    assert set(judged(rounds(found, 4, all_at(found[:4], 0.8) | all_at(found[4:], 0.3)))) == {NODE}
+
+
 def test_half_of_the_nics_are_named_once_they_have_been_told_apart() -> None:
     found = nics(8)
     slow = {f"mlx5_{n}": (0.4 + n / 10, 0.4 + n / 10) for n in range(4)}

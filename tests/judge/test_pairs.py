@@ -103,6 +103,14 @@ def test_many_pairs_that_no_gpu_explains_are_the_nodes() -> None:
     assert twice(pairs(8, g0g1=0.5, g2g3=0.5, g4g5=0.5, g6g7=0.5)) == {NODE}
 
 
+def test_a_gpu_with_most_others_is_not_it_where_as_many_pairs_are_slow_without_it() -> None:
+    assert twice(pairs(8, g0g1=0.5, g0g2=0.5, g0g3=0.5, g0g4=0.5, g5g6=0.5, g5g7=0.5, g6g7=0.5)) == of(
+        "gpu0", "gpu5/gpu6", "gpu5/gpu7", "gpu6/gpu7"
+    )
+    many = pairs(8, g0g1=0.5, g0g2=0.5, g0g3=0.5, g0g4=0.5, g5g6=0.5, g5g7=0.5, g6g7=0.5, g1g5=0.5)
+    assert twice(many) == {NODE}
+
+
 def test_a_way_whose_usual_value_is_not_known_each_time_says_nothing() -> None:
     few = {way: share for way, share in pairs(8, g0g3=0.5).items() if way in ("gpu0>gpu3", "gpu1>gpu2", "gpu2>gpu1")}
     assert set(found(scene(intra(0.5, few), intra(0.5, few)))) == of("gpu0/gpu3")
