@@ -126,6 +126,16 @@ def test_of_a_leaf_of_three_the_one_that_was_measured_twice_is_named_though_noth
     assert all(names <= {nic.device} for names, nic in zip(seen, found, strict=True))
 
 
+def test_in_the_first_rounds_after_several_became_slow_no_healthy_one_is_named() -> None:
+    """A partner that is slow with others too does not speak against a NIC."""
+    draw = random.Random(3)  # noqa: S311 - a repeatable draw
+    for _ in range(500):
+        found, before = nics(draw.choice([6, 8, 12, 16])), draw.randint(0, 7)
+        slow = {nic.device: draw.choice([(0.5, 0.5), (0.5, 1.0)]) for nic in draw.sample(found, len(found) // 2)}
+        seen = judged(rounds(found, before, {}) + rounds(found, draw.randint(2, 4), slow, before))
+        assert set(seen) <= {NODE, *slow}, slow
+
+
 def test_two_leaves_that_are_slow_by_different_factors_are_one_finding() -> None:
     found = nics(4, 4)
     assert set(judged(rounds(found, 4, all_at(found[:4], 0.8) | all_at(found[4:], 0.3)))) == {NODE}
