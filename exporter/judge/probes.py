@@ -5,26 +5,14 @@ finding, one that is good ends it. See exporter/reasons/probes.py, docs/probes.m
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from exporter.judge.base import duration
+from exporter.judge.intra import judge_intra
 from exporter.judge.loopback import judge_loopback
-from exporter.judge.trials import (
-    BAD,
-    FAILURES,
-    IN_A_ROW,
-    Measured,
-    Trial,
-    device_of,
-    finding,
-    in_a_row,
-    last_run,
-    numbers,
-    order,
-    words,
-)
-from exporter.model import Evidence, Finding
+from exporter.judge.trials import BAD, FAILURES, Trial, finding, last_run
+from exporter.model import Finding
 
 UNVERIFIED = 7 * 86_400.0
 """Seconds after a probe was due: from then on nothing is known of the links, and no older result speaks for them."""
@@ -47,7 +35,7 @@ class ProbeScene:
 def judge_probes(scene: ProbeScene) -> Iterator[Finding]:
     """Every finding about what probes gave."""
     oldest = scene.now - scene.min_gap - UNVERIFIED
-    yield from _intra([trial for trial in scene.trials if trial.scope == "intra"], oldest)
+    yield from judge_intra([trial for trial in scene.trials if trial.scope == "intra"], oldest)
     yield from judge_loopback([trial for trial in scene.trials if trial.scope == "loopback"], oldest)
     yield from _failing(scene.trials, oldest)
     if scene.due is not None and scene.now - scene.due >= UNVERIFIED:
@@ -58,76 +46,6 @@ def judge_probes(scene: ProbeScene) -> Iterator[Finding]:
             f"has not been measured though a probe is due since {duration(late)}"
             + (f" ({scene.against})" if scene.against else ""),
             {"due_seconds": round(late), "against": scene.against},
-        )
-
-
-def _intra(trials: Sequence[Trial], oldest: float) -> Iterator[Finding]:
-    """All GPUs, or the pairs that are it; what was measured while a GPU had a finding says nothing if slow."""
-    whole: list[tuple[Trial, Measured]] = []
-    for trial in trials:
-        flow = next((one for one in trial.flows if not one.source), None)
-        explained = any(device_of(subject).startswith("gpu") for subject in trial.others)
-        if trial.result == "ok" and flow is not None and not (flow.slow and explained):
-            whole.append((trial, flow))
-    run = last_run(whole, lambda one: one[1].slow)
-    if len(run) < IN_A_ROW or run[-1][0].time < oldest:
-        return
-    pairs = [_slow_pairs(trial) for trial, _ in run[-IN_A_ROW:]]
-    lasting = {ways: flow for ways, flow in pairs[-1].items() if all(ways in earlier for earlier in pairs)}
-    last, flow = run[-1]
-    evidence: Evidence = {**numbers(flow), "engine": last.engine, "time": last.time, "in_a_row": len(run)}
-    if lasting:
-        yield from _pairs(lasting, last, evidence)
-        return
-    yield finding(
-        "probe_intra_slow",
-        "node",
-        f"its GPUs exchange {words(flow)}, {in_a_row(len(run))}; no one pair is it",
-        evidence,
-    )
-
-
-def _slow_pairs(trial: Trial) -> dict[tuple[str, str], Measured]:
-    return {(flow.source, flow.target): flow for flow in trial.flows if flow.source and flow.slow}
-
-
-def _pairs(slow: Mapping[tuple[str, str], Measured], last: Trial, evidence: Evidence) -> Iterator[Finding]:
-    """A GPU that is slow with most others is one finding; the pairs that are left are one each."""
-    partners: dict[str, set[str]] = defaultdict(set)
-    for source, target in slow:
-        partners[source].add(target)
-        partners[target].add(source)
-    number = len({flow.source for flow in last.flows if flow.source})
-    left = set(slow)
-    # the GPU with most slow pairs first: its partners are slow with it alone
-    for gpu in sorted(partners, key=lambda one: (-len(partners[one]), order(one))):
-        mine = {ways for ways in left if gpu in ways}
-        others = sorted({one for ways in mine for one in ways if one != gpu}, key=order)
-        if len(others) > 1 and len(others) * 2 > number - 1:
-            left -= mine
-            worst = min((slow[ways] for ways in mine), key=lambda flow: flow.rate / flow.expected)
-            yield finding(
-                "probe_pair_slow",
-                gpu,
-                f"exchanges data slowly with {len(others)} of {number - 1} GPUs, at worst {words(worst)}",
-                {**numbers(worst), "partners": tuple(others), "intra_ratio": evidence["ratio"], "time": last.time},
-            )
-    both: dict[tuple[str, ...], list[Measured]] = defaultdict(list)
-    for source, target in left:
-        both[tuple(sorted((source, target), key=order))].append(slow[source, target])
-    for ends, flows in sorted(both.items()):
-        worst = min(flows, key=lambda flow: flow.rate / flow.expected)
-        ways = " and back" if len(flows) > 1 else ""
-        yield finding(
-            "probe_pair_slow",
-            "/".join(ends),
-            f"{worst.source} to {worst.target}{ways} exchange {words(worst)}, {in_a_row(IN_A_ROW)}",
-            {
-                **numbers(worst),
-                "direction": tuple(sorted(f"{flow.source}>{flow.target}" for flow in flows)),
-                "intra_ratio": evidence["ratio"],
-                "time": last.time,
-            },
         )
 
 

@@ -27,6 +27,11 @@ class Measured:
     expected: float
 
     @property
+    def ratio(self) -> float:
+        """Share of the usual value."""
+        return self.rate / self.expected
+
+    @property
     def slow(self) -> bool:
         """Whether it is."""
         return self.rate < MIN_RATIO * self.expected
@@ -90,12 +95,12 @@ def finding(reason: str, subject: str, message: str, evidence: Evidence) -> Find
 
 def numbers(flow: Measured) -> dict[str, float]:
     """What every finding about a rate shows: bytes/s, and the ratio."""
-    return {"rate": round(flow.rate), "expected": round(flow.expected), "ratio": round(flow.rate / flow.expected, 4)}
+    return {"rate": round(flow.rate), "expected": round(flow.expected), "ratio": round(flow.ratio, 4)}
 
 
 def words(flow: Measured) -> str:
     """The same for people."""
-    return f"{gbit(flow.rate)}, {flow.rate / flow.expected:.0%} of the usual {gbit(flow.expected)}"
+    return f"{gbit(flow.rate)}, {flow.ratio:.0%} of the usual {gbit(flow.expected)}"
 
 
 def in_a_row(number: int) -> str:
