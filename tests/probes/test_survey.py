@@ -13,7 +13,7 @@ from exporter.hardware.gpu_load import GpuLoad, NvmlLoad
 from exporter.model import SourceError, Unavailable
 from exporter.probes.gate import Limits, idle
 from exporter.probes.launch import Stop
-from exporter.probes.survey import Watch, unknown_processes
+from exporter.probes.survey import Survey, Watch, unknown_processes
 from tests import fakenvml
 from tests.e2e.daemon import eventually
 from tests.probes.fakes import Clock, Load, PortsOf, Scheduler, gpus, survey
@@ -54,10 +54,8 @@ def test_traffic_of_five_percent_and_what_is_below_it() -> None:
 
 
 def watched(load: Load, **schedulers: Scheduler) -> tuple[Stop, Watch]:
-    clock = Clock()
-    looked = survey(load, PortsOf(), clock, **schedulers)
     stop = Stop()
-    return stop, Watch(replace(looked, clock=time.monotonic), stop)
+    return stop, Watch(Survey(schedulers, load, PortsOf()), stop)
 
 
 def test_work_that_appears_stops_the_probe_at_once() -> None:
