@@ -21,6 +21,8 @@ def config(tmp_path: Path) -> Path:
     """A machine of empty folders."""
     for name in ("sys", "proc", "state"):
         (tmp_path / name).mkdir()
+    (tmp_path / "proc" / "2").mkdir()
+    (tmp_path / "proc" / "2" / "comm").write_text("kthreadd\n")  # the host's, so that no Slurm is none
     path = tmp_path / "eastwest.yml"
     paths = ", ".join(f"{name}: {tmp_path / name}" for name in ("proc", "state")) + f", sysfs: {tmp_path / 'sys'}"
     path.write_text(f"paths: {{{paths}}}\nprobes: {{enabled: true}}\n")
