@@ -111,8 +111,8 @@ def _end(number: int, _frame: object) -> NoReturn:
 def _own_streams() -> None:
     """Standard output and error become ours alone, and those of what we start lead nowhere.
 
-    A worker that hangs in a driver outlives us by some seconds: with our pipes in its hands the scheduler would wait for
-    it. A hook may also be started with none of the three: then the first files that it opens would be taken for them.
+    A worker that hangs in a driver outlives us by some seconds: with our pipes in its hands the scheduler would wait
+    for it. A hook may also be started with none of the three: its first files would then be taken for them.
     """
     while (nowhere := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
