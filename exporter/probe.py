@@ -29,6 +29,7 @@ from exporter.probes.assemble import hook_job
 from exporter.probes.hints import hint
 from exporter.probes.journal import Record
 from exporter.probes.launch import Stop
+from exporter.probes.leave import DEADLINE
 from exporter.probes.prober import Prober, Round
 from exporter.probes.protocol import PHASES, Phase, Scope, Spec
 from exporter.quantities import duration
@@ -78,7 +79,7 @@ def hook(path: Path | None, deadline: str) -> int:
         return OK
     with _prober(config, hook_job(), seconds) as prober, _stop() as (stop, _):
         until = began + seconds - HOOK_RESERVE
-        timer = _timer(until, stop.set, "deadline")
+        timer = _timer(until, stop.set, DEADLINE)
         done = prober.round(stop, until=until)
         timer.cancel()
         write_out(outcome(done)[0])

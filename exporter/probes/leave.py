@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 FRESH_SECONDS = 3.0
 """A look at the node that is this young still holds for the next launch."""
+DEADLINE = "deadline"
+"""As Stop.reason: the time for this round is over."""
 STOPPED = "stopped"
 """The round was told to end, or its time is over: nothing that holds a probe off, so it is not counted as such."""
 
@@ -36,8 +38,8 @@ class Leave:
         if self._looked is None or self.means.clock() - self._looked > FRESH_SECONDS:
             self.situation = self.means.survey.idle(lambda: self.stop.reason, self.until)
             self._looked = self.means.clock()
-            # a look that was cut short proves no idleness, but what it has seen, or waited for in vain, is said
-            if not self.stop.reason and (busy := list(idle(self.situation, self.settings.limits))):
+            # a look that ran out of time proves no idleness, but what it has seen, or waited for in vain, is said
+            if self.stop.reason in ("", DEADLINE) and (busy := list(idle(self.situation, self.settings.limits))):
                 return busy
             if ended := self.ended():
                 return ended
