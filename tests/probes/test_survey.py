@@ -51,6 +51,12 @@ def test_a_failing_source_means_busy() -> None:
     assert reasons(Load(), PortsOf(failure=SourceError("eio", "sysfs"))) == ["ports_unreadable"]
 
 
+def test_what_speaks_against_a_probe_is_not_looked_at_again() -> None:
+    load = Load(SourceError("timeout", "NVML does not answer"))
+    assert reasons(load) == ["nvml_unreadable"]
+    assert load.polls == 1, "10 s each where it hangs"
+
+
 def test_traffic_of_five_percent_and_what_is_below_it() -> None:
     assert reasons(Load(), PortsOf(step=int(0.06 * 50e9))) == ["nic_busy", "nic_busy"]
     assert reasons(Load(), PortsOf(step=int(0.04 * 50e9))) == []
