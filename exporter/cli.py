@@ -13,16 +13,26 @@ from exporter.checkup import ACK, BAD_USAGE, CHECK, ack_flags, check_flags, run_
 from exporter.fleet.command import ESTIMATE, LOCATE, estimate_flags, locate_flags, run_estimate, run_locate
 from exporter.model import UserError
 from exporter.output import write_out
+from exporter.probing import PROBE, always_well, is_hook, probe_flags, run_probe
 
 Command = Callable[[argparse.Namespace], int]
+STRICT = ("check", "probe")
+"""Commands whose other statuses say something of the node."""
+DURATIONS = ("--for", "--deadline")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status. A user's mistake is a line on standard error, status 2."""
+    """Run the command line; returns the exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    return always_well(lambda: _run(words, hook=True)) if is_hook(words) else _run(words)
+
+
+def _run(words: Sequence[str], hook: bool = False) -> int:
+    """A user's mistake is a line on standard error, status 2. A hook has its own way with signals."""
     try:
-        args = _arguments(argv)
+        args = _arguments(words)
         command: Command = args.run
-        if threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread() and not hook:
             signal.signal(signal.SIGTERM, _end)
             signal.signal(signal.SIGHUP, signal.SIG_IGN if command is _serve else signal.SIG_DFL)
         return command(args)
@@ -36,20 +46,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def _arguments(words: Sequence[str]) -> argparse.Namespace:
     try:
         parser = _parser()
-        if "check" in (sys.argv[1:] if argv is None else argv):
+        if any(name in words for name in STRICT):
             parser.bad_usage = BAD_USAGE
-        args, unknown = parser.parse_known_args(argv)
+        args, unknown = parser.parse_known_args(_joined(words))
         if unknown:
             args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    except SystemExit as end:
+    except SystemExit:
         write_out("")  # what --help and --version left to be written
-        if end.code and any(word.startswith("--hook") for word in (sys.argv[1:] if argv is None else argv)):
-            raise SystemExit(0) from end  # a typo in a prolog must not drain a fleet
         raise
     return args
+
+
+def _joined(words: Sequence[str]) -> Sequence[str]:
+    """`--for -1h` as `--for=-1h`: argparse takes the value for a flag, and says that there is none."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] in DURATIONS and word[:1] == "-" and word[1:2].isdigit():
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _end(_number: int, _frame: object) -> None:
@@ -91,8 +110,8 @@ def _parser() -> _Parser:
     for name, (summary, flags, run) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary)
         flags(command)
-        if name == "check":
-            command.bad_usage = BAD_USAGE  # a scheduler reads its status as a node's
+        if name in STRICT:
+            command.bad_usage = BAD_USAGE  # its status is read as a node's
         command.set_defaults(run=run, parser=command)
     return parser
 
@@ -199,36 +218,6 @@ def _release(args: argparse.Namespace) -> int:
     return 0
 
 
-def _probe_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="F", help="the daemon's configuration file, if it has one")
-    parser.add_argument(
-        "what",
-        nargs="?",
-        choices=("intra", "loopback", "latency", "pause"),
-        help="all GPUs; the NICs two by two; just the small operation of both; or not for a while",
-    )
-    parser.add_argument("--engine", choices=("nccl", "rdma", "tcp"), help="this one only; default: the first that can")
-    parser.add_argument(
-        "--hook", choices=("epilog", "prolog"), help="as a scheduler's hook: only if due, always status 0"
-    )
-    parser.add_argument("--deadline", default="25s", metavar="TIME", help="of a hook; default: 25s")
-    parser.add_argument(
-        "--for", dest="length", default="4h", metavar="TIME", help="of a pause; default: 4h, 0s ends it"
-    )
-
-
-def _probe(args: argparse.Namespace) -> int:
-    from exporter import probe
-
-    if args.hook:
-        return probe.hook(args.config, args.deadline)
-    if args.what == "pause":
-        return probe.pause(args.config, args.length)
-    if args.what is None:
-        raise UserError("probe: what? intra, loopback, latency, pause, or --hook")
-    return probe.by_hand(args.config, args.what, args.engine)
-
-
 def _catalogue_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("part", nargs="?", choices=("metrics", "findings"), help="one of the two; default: both")
 
@@ -260,7 +249,7 @@ COMMANDS: Mapping[str, tuple[str, Callable[[argparse.ArgumentParser], None], Com
     "estimate": (ESTIMATE, estimate_flags, run_estimate),
     "ack": (ACK, ack_flags, run_ack),
     "release": ("close NVML for a while, for maintenance of the driver or a GPU", _release_flags, _release),
-    "probe": ("measure this node's links now, where it is free", _probe_flags, _probe),
+    "probe": (PROBE, probe_flags, run_probe),
     "demo": ("a simulated fleet with three faults, found and shown", _demo_flags, _demo),
     "config": ("look at a configuration file", _config_flags, _config),
     "catalogue": ("every metric and every reason of a finding, as Markdown", _catalogue_flags, _catalogue),

@@ -2,12 +2,15 @@
 
 import logging
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Timer
+from typing import NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -20,11 +23,13 @@ from exporter.judge.trials import MIN_RATIO
 from exporter.logs import set_up
 from exporter.model import UserError
 from exporter.node import FINDINGS
+from exporter.output import write_out
 from exporter.probes import pause as pauses
 from exporter.probes.assemble import hook_job
 from exporter.probes.hints import hint
 from exporter.probes.journal import Record
 from exporter.probes.launch import Stop
+from exporter.probes.leave import DEADLINE
 from exporter.probes.prober import Prober, Round
 from exporter.probes.protocol import PHASES, Phase, Scope, Spec
 from exporter.quantities import duration
@@ -34,48 +39,65 @@ from exporter.state import State
 
 HOOK_RESERVE = 3.0
 """Seconds before a hook's deadline at which a probe is aborted, for its worker to be gone in time."""
+GRACE = 0.5
+"""Seconds past its deadline at which a hook ends, whatever still hangs."""
 OK, SLOW, ERROR = 0, 1, 2
 SHOWN_PAIRS = 5
 log = logging.getLogger(__name__)
 
 
 def by_hand(path: Path | None, scope: Scope, engine: str | None) -> int:
-    """Measure, with progress; 0 measured or not (it says why), 1 slow, 2 error."""
+    """Measure, with progress; 0 measured or not (it says why), 1 slow, 2 error, as usual where a signal ended it."""
     config = load(path)
     set_up("error", config.log.format)
     if engine is not None:
         config = config.model_copy(update={"probes": config.probes.model_copy(update={"engines": (engine,)})})
-    with _prober(config) as prober, _stop() as stop, _bar() as (bar, task):
+    with _prober(config) as prober, _stop() as (stop, told), _bar() as (bar, task):
 
         def progress(spec: Spec, phase: Phase) -> None:
             nics = " > ".join(nic.subject for nic in spec.nics)
             bar.update(task, completed=PHASES.index(phase), description=f"{spec.engine} {nics or spec.scope}: {phase}")
 
         done = prober.round(stop, (scope,), by_hand=True, progress=progress)
-    return _shown(done)
+    text, status = outcome(done)
+    write_out(text)
+    return 128 + told[0] if told else status
 
 
 def hook(path: Path | None, deadline: str) -> int:
-    """Measure if due and free, within a deadline. Always 0: a hook that fails drains the node."""
+    """Measure if due and free, within a deadline that holds whatever hangs. Its caller ends well if this raises."""
+    began = time.monotonic() - _age()
     try:
-        began = time.monotonic() - _age()
         seconds = duration(deadline)
-        config = load(path)
-        set_up(config.log.level, config.log.format)
-        if not config.probes.enabled:
-            print("probes are off (probes.enabled)")
-            return OK
-        with _prober(config, hook_job(), seconds) as prober, _stop() as stop:
-            until = began + seconds - HOOK_RESERVE
-            timer = Timer(max(0.0, until - time.monotonic()), stop.set, ("deadline",))
-            timer.daemon = True
-            timer.start()
-            done = prober.round(stop, until=until)
-            timer.cancel()
-        _shown(done)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on
-        print(f"eastwest: {error}", file=sys.stderr)
+    except ValueError as error:
+        raise UserError(f"--deadline: {error} (got {deadline!r})") from error
+    _timer(began + seconds + GRACE, _give_up, deadline)
+    config = load(path)
+    set_up(config.log.level, config.log.format)
+    if not config.probes.enabled:
+        write_out(f"probes are off ({f'probes.enabled in {path}' if path else 'no --config was given'})\n")
+        return OK
+    with _prober(config, hook_job(), seconds) as prober, _stop() as (stop, _):
+        until = began + seconds - HOOK_RESERVE
+        timer = _timer(until, stop.set, DEADLINE)
+        done = prober.round(stop, until=until)
+        timer.cancel()
+        write_out(outcome(done)[0])
     return OK
+
+
+def _timer(at: float, what: Callable[[str], object], word: str) -> Timer:
+    timer = Timer(max(0.0, at - time.monotonic()), what, (word,))
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _give_up(deadline: str) -> NoReturn:
+    """The last resort: something hangs that has no deadline of its own. A worker notices that we are gone, and ends."""
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), f"eastwest: not done within {deadline}, given up\n".encode())
+    os._exit(OK)
 
 
 def _age() -> float:
@@ -90,9 +112,12 @@ def pause(path: Path | None, length: str) -> int:
         seconds = duration(length)
     except ValueError as error:
         raise UserError(f"--for: {error} (got {length!r})") from error
-    until = pauses.pause(load(path).paths.state, seconds, time.time())
+    folder = load(path).paths.state
+    until = pauses.pause(folder, seconds, time.time())
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(until))
-    print(f"no probes until {when}" if seconds else "probes may run again")
+    # a daemon with another folder does not see it: so say which one it was
+    whose = f"for daemons and hooks whose paths.state is {folder}" + ("" if path else " (no --config was given)")
+    write_out(f"no probes until {when}, {whose}\n" if seconds else f"probes may run again, {whose}\n")
     return OK
 
 
@@ -116,11 +141,29 @@ def others(state: State) -> Sequence[str]:
 
 
 @contextmanager
-def _stop() -> Iterator[Stop]:
-    stop = Stop()
+def _stop() -> Iterator[tuple[Stop, list[int]]]:
+    """A stop that SIGTERM and SIGINT tell, so that a probe ends in good order, and the signal that did. A second one
+    ends us as it would have.
+    """
+    stop, told = Stop(), list[int]()
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT) if main}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def tell(number: int, _frame: object) -> None:
+        restore()  # before the stop, whose lock a second signal must not meet
+        told.append(number)
+        stop.set(signal.Signals(number).name)
+
+    for number in before:
+        signal.signal(number, tell)
     try:
-        yield stop
+        yield stop, told
     finally:
+        restore()
         stop.close()
 
 
@@ -133,22 +176,20 @@ def _bar() -> Iterator[tuple[Progress, TaskID]]:
         yield bar, bar.add_task("is this node free?", total=len(PHASES))
 
 
-def _shown(done: Round) -> int:
-    """Print a round; the exit status."""
-    for record in done.records:
-        for line in lines(record):
-            print(line)
+def outcome(done: Round) -> tuple[str, int]:
+    """What to say of a round, and its exit status."""
+    said = [line for record in done.records for line in lines(record)]
     if done.unkept:
-        print(f"not kept, so that later probes know nothing of it: {done.unkept}")
-    for refusal in done.refusals:
-        print(f"not measured: {refusal}")
+        said.append(f"not kept, so that later probes know nothing of it: {done.unkept}")
+    said += [f"not measured: {refusal}" for refusal in done.refusals]
     measured = [record for record in done.records if record["result"] == "ok"]
     if not done.refusals and all(record["result"] == "refused" for record in done.records):
-        print("nothing was measured")
+        said.append("nothing was measured")
+    text = "".join(f"{line}\n" for line in said)
     if any(record["result"] in ("error", "timeout") for record in done.records):
-        return ERROR
+        return text, ERROR
     slow = any((flow.get("ratio") or 1.0) < MIN_RATIO for record in measured for flow in record["flows"])
-    return SLOW if slow else OK
+    return text, SLOW if slow else OK
 
 
 def lines(record: Record) -> Iterator[str]:

@@ -14,6 +14,8 @@ ARGV = own("exporter.hardware.nvml_worker", "load")
 SECONDS = 1.0
 FIRST_SECONDS = 10.0
 """The first answer includes NvmlInit, which takes seconds where no process keeps the driver awake."""
+MAX_ABANDONED = 2
+"""Hung workers that may be left behind before no new one is started: who asks again and again piles up none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,15 @@ class Worker(Protocol):
         """A line for a line."""
 
     def close(self, seconds: float = 0.0) -> bool:
-        """End it."""
+        """End it; whether it has ended."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may still run."""
 
 
 class NvmlLoad:
-    """See LoadSource. The process is started by the first read."""
+    """See LoadSource. The process is started by the first read. One thread reads at a time; another may close."""
 
     def __init__(
         self,
@@ -70,16 +76,21 @@ class NvmlLoad:
         self._start = start
         self._present = present
         self._worker: Worker | None = None
-        self._answered = False
+        self._answered: Worker | None = None
+        self._abandoned: list[Worker] = []
 
     def read(self) -> tuple[GpuLoad, ...]:
         """See LoadSource."""
-        if self._worker is None:
+        worker = self._worker
+        if worker is None:
             if not self._present():
                 raise Unavailable("no NVML")
-            self._worker = self._start()
+            self._abandoned = [old for old in self._abandoned if old.alive]
+            if len(self._abandoned) >= MAX_ABANDONED:
+                raise SourceError("timeout", f"NVML hangs in {len(self._abandoned)} workers of earlier looks")
+            worker = self._worker = self._start()
         try:
-            answer = self._worker.ask(b"load\n", SECONDS if self._answered else FIRST_SECONDS)
+            answer = worker.ask(b"load\n", SECONDS if self._answered is worker else FIRST_SECONDS)
             message = json.loads(answer)
             init = int(message["init"])
             gpus = tuple(_gpu(raw) for raw in message["gpus"])
@@ -89,7 +100,7 @@ class NvmlLoad:
             raise SourceError("worker_died", f"the NVML worker {error}") from error
         except (ValueError, KeyError, TypeError) as error:
             raise SourceError("bad_answer", f"the NVML worker said nonsense: {error}") from error
-        self._answered = True
+        self._answered = worker
         if init in (codes.DRIVER_NOT_LOADED, codes.LIBRARY_NOT_FOUND):
             raise Unavailable(codes.reason(init))
         if init:
@@ -98,9 +109,9 @@ class NvmlLoad:
 
     def close(self) -> None:
         """See LoadSource."""
-        worker, self._worker, self._answered = self._worker, None, False
-        if worker is not None:
-            worker.close(2.0)
+        worker, self._worker, self._answered = self._worker, None, None
+        if worker is not None and not worker.close(2.0):
+            self._abandoned.append(worker)
 
 
 def _gpu(raw: dict[str, object]) -> GpuLoad:

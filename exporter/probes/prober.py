@@ -11,9 +11,10 @@ from exporter.hardware.gpu_load import GpuLoad
 from exporter.judge.trials import MIN_RATIO
 from exporter.model import Ports, SourceError, Unavailable
 from exporter.probes import evidence, jobs
-from exporter.probes.gate import Limits, Permission, Refusal, Situation, allowed, idle
+from exporter.probes.gate import Limits, Permission, Refusal, allowed
 from exporter.probes.journal import Journal, Lock, Record
 from exporter.probes.launch import Stop, interrupts_held, measure
+from exporter.probes.leave import STOPPED, Leave
 from exporter.probes.pause import Pause
 from exporter.probes.protocol import Algorithm, Deadlines, Nic, Outcome, Phase, Scope, Spec
 from exporter.probes.record import make_record, make_trial, shown_flow, spent
@@ -22,8 +23,6 @@ from exporter.probes.totals import Tally, Totals
 from exporter.rails import Assignment, Subject
 from exporter.windows import Window
 
-FRESH_SECONDS = 3.0
-"""A look at the node that is this young still holds for the next launch."""
 BY_HAND = frozenset({"paused", "locked", "stuck"})
 """The limits that an operator who asks for a probe now is held to."""
 ALWAYS = float("inf")
@@ -77,14 +76,6 @@ class Round:
     unkept: str = ""
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What the last look at the node gave, and when."""
-
-    situation: Situation
-    at: float
-
-
 class Prober:
     """One round at a time; see Schedule for the daemon's."""
 
@@ -130,7 +121,7 @@ class Prober:
             self.means.survey.load.close()
             lock.give()
 
-    def _measure(  # noqa: C901, PLR0911, PLR0913 - as round; each return another reason to end
+    def _measure(  # noqa: PLR0913 - as round; each return another reason to end
         self,
         stop: Stop,
         scopes: Sequence[Scope],
@@ -140,29 +131,25 @@ class Prober:
         until: float | None,
         lock: Lock,
     ) -> Round:
-        seen = self._look()
-        if against := list(idle(seen.situation, self.settings.limits)):
+        leave = Leave(self.settings, self.means, stop, until, by_hand, self._pause)
+        if against := leave.refused():
             return self._skip(against)
         records: list[Record] = []
-        wishes = list(self._jobs(scopes, by_hand, seen.situation.gpus))
+        wishes = list(self._jobs(scopes, by_hand, leave.situation.gpus))
         # what the budget cut off the last time comes first: where setting up is slow it would never come
         first, self._first = min(self._first, len(wishes)), 0
         for position, wanted in enumerate(wishes[first:] + wishes[:first]):
             for engine in self.settings.engines:
                 spec = replace(wanted, engine=engine)
-                if stop.reason or (until is not None and self.means.clock() >= until):
-                    return Round(tuple(records), (Refusal("stopped", stop.reason or "no time left"),))
+                if ended := leave.ended():
+                    return Round(tuple(records), tuple(ended))
                 if not by_hand and (over := self._over_budget()):
                     self._first = (first + position) % len(wishes)
                     return Round(tuple(records), over)
-                if self.means.clock() - seen.at > FRESH_SECONDS:
-                    seen = self._look()
-                    if against := list(idle(seen.situation, self.settings.limits)):
-                        return Round(tuple(records), self._skip(against).refusals)
-                if against := self._begin(spec, by_hand):
+                if against := leave.refused() or self._begin(spec, by_hand):
                     return Round(tuple(records), self._skip(against).refusals)
                 with interrupts_held(stop):
-                    record = self._one(spec, stop, progress, lock)
+                    record = self._one(spec, stop, progress, lock, leave.unwanted)
                 records.append(record)
                 told(record)
                 if record["preempted"] or self._stuck:
@@ -171,12 +158,9 @@ class Prober:
                     break
         return Round(tuple(records))
 
-    def _look(self) -> _Seen:
-        situation = self.means.survey.idle()
-        return _Seen(situation, self.means.clock())
-
-    def _skip(self, against: list[Refusal], locked: bool = True) -> Round:
-        self.totals.add(Tally(skipped=Counter({refusal.reason for refusal in against})), locked)
+    def _skip(self, against: Sequence[Refusal], locked: bool = True) -> Round:
+        counted = Counter({refusal.reason for refusal in against} - {STOPPED})
+        self.totals.add(Tally(skipped=counted), locked)
         return Round(refusals=tuple(against))
 
     def _over_budget(self) -> tuple[Refusal, ...]:
@@ -226,20 +210,27 @@ class Prober:
             return ()
         return jobs.nics(reading.ports, self.means.assign(reading), gpus)
 
-    def _begin(self, spec: Spec, by_hand: bool) -> list[Refusal]:
+    def _begin(self, spec: Spec, by_hand: bool) -> Sequence[Refusal]:
         """Note that a probe is launched. Where that can't be kept the next hook would not know of it: nothing is
         measured then, but by hand.
         """
         why = "" if spec.engine in NOT_HERE else self.journal.begin(self.means.wall())
         return [Refusal("journal_unusable", why)] if why and not by_hand else []
 
-    def _one(self, spec: Spec, stop: Stop, progress: Callable[[Spec, Phase], None], lock: Lock) -> Record:
+    def _one(
+        self,
+        spec: Spec,
+        stop: Stop,
+        progress: Callable[[Spec, Phase], None],
+        lock: Lock,
+        unwanted: Callable[[], Sequence[Refusal]],
+    ) -> Record:
         """One probe, watched, with what happened beside it; kept if it was launched in earnest."""
         if spec.engine in NOT_HERE:
             outcome = Outcome(spec, "refused", "not_for_this", NOT_HERE[spec.engine], began=self.means.wall())
             return make_record(outcome, {}, (), None, self.means.wall())
         before = self.means.witness.read()
-        watch = Watch(self.means.survey, stop)
+        watch = Watch(self.means.survey, stop, unwanted)
         found: Refusal | None = None
         try:
             outcome = self.means.launch(

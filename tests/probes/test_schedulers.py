@@ -28,6 +28,7 @@ def node(tmp_path: Path) -> tuple[Path, Path]:
     """/proc and the cgroups of a node with Slurm that runs nothing."""
     proc, cgroup = tmp_path / "proc", tmp_path / "cgroup"
     process(proc, 1, "systemd", "/sbin/init")
+    process(proc, 2, "kthreadd", "")
     process(proc, 900, "slurmd", "/usr/sbin/slurmd -D")
     process(proc, 901, "slurmstepd", "/usr/sbin/slurmstepd infinity")
     (cgroup / "system.slice" / "slurmstepd.scope" / "system").mkdir(parents=True)
@@ -60,10 +61,46 @@ def test_a_step_by_its_process(node: tuple[Path, Path]) -> None:
 
 def test_a_node_without_slurm(tmp_path: Path) -> None:
     process(tmp_path / "proc", 1, "systemd", "/sbin/init")
+    process(tmp_path / "proc", 2, "kthreadd", "")
     with pytest.raises(Unavailable):
         SlurmJobs(tmp_path / "proc", tmp_path / "cgroup").holders()
     with pytest.raises(SourceError):
         SlurmJobs(tmp_path / "nothing", tmp_path / "cgroup").holders()
+
+
+@pytest.mark.parametrize("init", ["", "systemd", "eastwest"], ids=["hidepid", "gaps", "a container's"])
+def test_where_processes_are_hidden_nobody_knows_whether_there_is_slurm(tmp_path: Path, init: str) -> None:
+    """Ours alone are seen under hidepid=2 and in a PID namespace of our own; 2 is no kernel thread then."""
+    process(tmp_path / "proc", 4711, "python3", "eastwest serve")
+    if init:
+        process(tmp_path / "proc", 1, init, init)
+    if init == "eastwest":
+        process(tmp_path / "proc", 2, "python3", "eastwest serve")
+    with pytest.raises(SourceError, match="nobody knows whether Slurm runs here"):
+        SlurmJobs(tmp_path / "proc", tmp_path / "cgroup").holders()
+
+
+def test_under_hidepid_1_they_are_listed_but_not_readable(
+    node: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Path.read_text
+
+    def refused(path: Path) -> str:
+        if path.parent.name == "900":
+            raise PermissionError(1, "Operation not permitted", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    with pytest.raises(SourceError, match="nobody knows whether Slurm runs here"):
+        SlurmJobs(*node).holders()
+
+
+def test_a_job_that_is_seen_counts_also_where_others_may_be_hidden(node: tuple[Path, Path]) -> None:
+    (node[0] / "2" / "comm").unlink()
+    (node[1] / "system.slice/slurmstepd.scope/job_42").mkdir()
+    assert SlurmJobs(*node).holders() == ("job 42",)
+    with pytest.raises(SourceError):
+        SlurmJobs(*node, but="42").holders()
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -165,6 +202,16 @@ def test_an_empty_answer_is_nobody(path: Path, kubelets: list[Kubelet]) -> None:
 def test_no_kubelet(path: Path) -> None:
     with pytest.raises(Unavailable):
         PodGpus(path).holders()
+
+
+def test_a_folder_that_may_not_be_looked_into_is_not_no_kubelet(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path, **_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refused)
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # as of Python 3.14
+    with pytest.raises(SourceError, match="Permission denied"):
+        PodGpus(Path("/var/lib/kubelet/pod-resources/kubelet.sock")).holders()
 
 
 def test_a_socket_that_hangs_fails_in_time(path: Path, kubelets: list[Kubelet]) -> None:

@@ -131,15 +131,3 @@ def test_a_reader_that_went_away_is_no_error(command: list[str]) -> None:
 def test_a_host_name_that_is_no_utf8_is_a_label_like_any(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: os.fsdecode(b"gpu\xff"))
     assert node_name(Config(), None) == "gpu\ufffd"
-
-
-@pytest.mark.parametrize(
-    "flags", [["--hook", "nonsense"], ["--hook=epilog", "--deadline", "x"], ["--hook", "epilog", "--no"]]
-)
-def test_a_typo_in_a_schedulers_hook_drains_no_node(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        status = main(["probe", *flags])
-    except SystemExit as end:
-        status = int(str(end.code))
-    assert status == 0
-    assert capsys.readouterr().err

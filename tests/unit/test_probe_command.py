@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exporter.cli import main
-from exporter.probe import _shown, lines, others
+from exporter.probe import lines, others, outcome
 from exporter.probes.journal import Lock
 from exporter.probes.prober import Round
 from exporter.state import State
@@ -22,6 +22,8 @@ def config(tmp_path: Path) -> Path:
     """A machine of empty folders."""
     for name in ("sys", "proc", "state"):
         (tmp_path / name).mkdir()
+    (tmp_path / "proc" / "2").mkdir()
+    (tmp_path / "proc" / "2" / "comm").write_text("kthreadd\n")  # the host's, so that no Slurm is none
     path = tmp_path / "eastwest.yml"
     paths = ", ".join(f"{name}: {tmp_path / name}" for name in ("proc", "state")) + f", sysfs: {tmp_path / 'sys'}"
     path.write_text(f"paths: {{{paths}}}\nprobes: {{enabled: true}}\n")
@@ -87,34 +89,70 @@ def test_a_hook_whose_journal_cannot_be_written_measures_nothing(config: Path) -
     assert "can't run here" in probe("intra", "--config", str(config)).stdout, "by hand it is tried"
 
 
-@pytest.mark.parametrize("arguments", [["pause", "--for", "soon"], ["pause", "--for", "400d"], []])
+def test_a_pause_says_whom_it_holds_off(tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", "pause", "--config", str(config)]) == 0
+    assert f"whose paths.state is {tmp_path / 'state'}\n" in capsys.readouterr().out
+    assert main(["probe", "pause", "--for", "0s", "--config", str(config)]) == 0
+    assert f"whose paths.state is {tmp_path / 'state'}\n" in capsys.readouterr().out
+
+
+def test_a_pause_without_the_daemons_configuration_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("exporter.probes.pause.pause", lambda *_: 0.0)
+    assert main(["probe", "pause"]) == 0
+    assert "whose paths.state is /var/lib/eastwest (no --config was given)\n" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["pause", "--for", "soon"], ["pause", "--for", "-1h"], ["pause", "--for", "400d"], []]
+)
 def test_a_mistake_is_a_line_and_status_2(
     config: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["probe", *arguments, "--config", str(config)]) == 2
-    assert capsys.readouterr().err.startswith("eastwest: ")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("eastwest: ")
+    assert "soon" not in arguments or "'soon'" in line
+    assert "-1h" not in arguments or "'-1h'" in line
 
 
 @pytest.mark.parametrize(
-    ("text", "deadline"),
-    [(None, "25s"), ("nonsense: [", "25s"), (None, "soon"), ("probes: {enabled: false}\n", "25s"), (None, "1s")],
+    ("arguments", "said"),
+    [
+        (["intra", "--for", "99", "--deadline", "zz"], "--for is for pause alone"),
+        (["intra", "--deadline", "5s"], "--deadline is for --hook alone"),
+        (["pause", "--engine", "rdma"], "--engine is for a probe by hand"),
+        (["loopback", "--eng", "rdma"], "unrecognized arguments"),
+        (["sideways"], "invalid choice"),
+    ],
 )
-def test_a_hook_ends_well_whatever_happens(config: Path, text: str | None, deadline: str) -> None:
-    if text is not None:
-        config.write_text(text)
-    done = probe("--hook", "epilog", "--deadline", deadline, "--config", str(config))
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
+def test_a_flag_that_would_be_ignored_is_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["probe", *arguments])
+    assert end.value.code == 64
+    assert said in capsys.readouterr().err
+
+
+def test_a_full_disk_behind_the_output_is_a_line_and_status_2(config: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        argv = command("probe", "intra", "--config", str(config))
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, "eastwest: standard output: No space left on device\n")
 
 
 def test_where_probes_are_off_nothing_of_them_is_imported() -> None:
     program = (
-        "import sys\nfrom exporter import app, build, config\n"
+        "import sys\nfrom exporter import app, build, config, probing, sources\n"
         "from exporter.clock import Clock\nfrom exporter.state import State\n"
-        "node = build.build_node(config.Config(), build.Machine().open(config.Config()), State(None), Clock())\n"
+        "node = build.build_node(config.Config(), sources.Machine().open(config.Config()), State(None), Clock())\n"
         "assert 'probes' not in node.plans\n"
-        "print([name for name in sys.modules if name.startswith('exporter.probe')])\n"
-        "print([name for name in ('h2', 'exporter.hardware.gpu_load') if name in sys.modules and name != 'h2'])\n"
+        "ours = ('exporter.probe', 'exporter.hardware.gpu_load', 'exporter.hardware.pod_resources')\n"
+        "print([name for name in sys.modules if name.startswith('exporter.probes') or name in ours])\n"
+        "print([name for name in ('exporter.hardware.unary_grpc', 'rich') if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n[]\n"
@@ -150,9 +188,10 @@ def test_a_result_for_people() -> None:
     assert "2.5 us" in said[2]
 
 
-def test_a_result_that_was_not_kept_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _shown(Round((), (), "/var/lib/eastwest/probes.json: No space left on device")) == 0
-    assert "not kept" in (said := capsys.readouterr().out)
+def test_a_result_that_was_not_kept_is_said() -> None:
+    said, status = outcome(Round((), (), "/var/lib/eastwest/probes.json: No space left on device"))
+    assert status == 0
+    assert "not kept" in said
     assert "No space left on device" in said
 
 

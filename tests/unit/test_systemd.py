@@ -70,8 +70,43 @@ def test_both_services_are_hardened_alike() -> None:
         lines = text[text.index(HARDENING) :].partition("[Install]")[0].splitlines()
         return {line for line in lines if line and not line.startswith("#")}
 
-    assert hardening(SERVICES[1]) - hardening(SERVICES[0]) == {"IPAddressDeny=any"}
-    assert hardening(SERVICES[0]) <= hardening(SERVICES[1])
+    # the timer never probes
+    assert hardening(SERVICES[1]) - hardening(SERVICES[0]) == {"IPAddressDeny=any", "ProtectProc=invisible"}
+    assert hardening(SERVICES[0]) - hardening(SERVICES[1]) == {
+        "ProtectProc=default",
+        "SystemCallFilter=sched_setaffinity mbind set_mempolicy",
+    }
+
+
+def setting(service: str, name: str) -> str:
+    """The one value of a setting."""
+    (found,) = re.findall(rf"^{name}=(.*)$", (UNITS / service).read_text(), re.MULTILINE)
+    return str(found)
+
+
+def test_the_daemons_unit_is_fit_for_probes_of_sixteen_gpus() -> None:
+    """One line of the configuration turns them on: the unit must not be what stops them (ADR 81)."""
+    service = SERVICES[0]
+    assert setting(service, "ProtectProc") == "default", "root's slurmstepd is seen"
+    assert int(setting(service, "TasksMax")) >= 16 * 40
+    assert int(setting(service, "MemoryMax").removesuffix("G")) >= 8
+    assert setting(service, "LimitMEMLOCK") == "infinity"
+    assert setting(service, "OOMPolicy") == "continue"
+
+
+def test_who_only_watches_finds_in_the_document_what_the_unit_was_before() -> None:
+    """The drop-in of docs/security.md has the small caps of the timer, which never probes."""
+    text = (ROOT / "docs/security.md").read_text()
+    (drop_in,) = re.findall(r"```ini\n(\[Service\]\n.*?)```", text, re.DOTALL)
+    told = dict(line.split("=", 1) for line in drop_in.splitlines()[1:] if line)
+    assert told == {
+        "MemoryMax": setting(SERVICES[1], "MemoryMax"),
+        "TasksMax": setting(SERVICES[1], "TasksMax"),
+        "LimitMEMLOCK": "8M",
+        "OOMPolicy": "stop",
+        "ProtectProc": "invisible",
+        "SystemCallFilter": "~@resources",
+    }
 
 
 def test_what_is_shipped_is_pinned_as_it_was_tested() -> None:

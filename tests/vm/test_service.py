@@ -25,6 +25,14 @@ for path in ("/dev/infiniband/uverbs0", "/root/gpu0", "/root/gpu9", "/dev/kmsg",
     except OSError as error:
         print(path, errno.errorcode[error.errno])
 """
+GATE = """
+from pathlib import Path
+from exporter.hardware.slurm import SlurmJobs
+try:
+    print("gate: holders", SlurmJobs(Path("/proc"), Path("/sys/fs/cgroup")).holders(), flush=True)
+except Exception as error:
+    print("gate:", type(error).__name__, error, flush=True)
+"""
 
 
 def state(guest: Machine, unit: str = "eastwest") -> Mapping[str, str]:
@@ -98,6 +106,42 @@ def test_the_devices_of_nvml_and_verbs_open_and_no_others(service: Machine) -> N
         "/root/gpu0": "ENXIO",
         "/root/gpu9": "EPERM",
         "/dev/kmsg": "EACCES",
+    }
+
+
+def test_the_slurm_gate_sees_roots_daemons_from_inside_the_unit(service: Machine) -> None:
+    """And with processes hidden, as a site may have it, it does not take that for a node without Slurm."""
+    service.sh(f"cat > /run/gate.py <<'PY'{GATE}PY")
+    service.sh("cp $(readlink -f $(command -v sleep)) /run/slurmd; cp /run/slurmd /run/slurmstepd")
+    script = "s#^ExecStart=.*#ExecStart=/opt/eastwest/bin/python3 /run/gate.py#"
+    once = ("s#^Type=.*#Type=oneshot#", "/^Watchdog/d;/^Restart/d;/^StateDirectory/d")
+    copied(service, "eastwest-gate", script, *once)
+    copied(service, "eastwest-gate-hidden", script, "s#^ProtectProc=.*#ProtectProc=invisible#", *once)
+
+    def said(unit: str) -> str:
+        service.sh(f"systemctl start {unit}", seconds=200)
+        return [line for line in journal(service, unit).splitlines() if line.startswith("gate: ")][-1]
+
+    assert said("eastwest-gate") == "gate: Unavailable no slurmd runs here"
+    assert said("eastwest-gate-hidden").startswith("gate: SourceError the host's processes can't be seen")
+    service.sh("systemd-run --unit=fake-slurmd /run/slurmd 3600")
+    assert said("eastwest-gate") == "gate: holders ()"
+    service.sh("systemd-run --unit=fake-step bash -c 'exec -a \"slurmstepd: [43.batch]\" /run/slurmstepd 3600'")
+    assert said("eastwest-gate") == "gate: holders ('job 43',)"
+    assert said("eastwest-gate-hidden").startswith("gate: SourceError")
+    service.sh("systemctl stop fake-slurmd fake-step")
+
+
+def test_the_unit_gives_probes_what_they_need(service: Machine) -> None:
+    """As systemd has taken it, not as the file says it."""
+    names = "OOMPolicy,TasksMax,MemoryMax,LimitMEMLOCK,ProtectProc"
+    shown = service.sh(f"systemctl show -p {names} eastwest").out.splitlines()
+    assert dict(line.split("=", 1) for line in shown) == {
+        "OOMPolicy": "continue",
+        "TasksMax": "1024",
+        "MemoryMax": str(8 << 30),
+        "LimitMEMLOCK": "infinity",
+        "ProtectProc": "default",
     }
 
 
