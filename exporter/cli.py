@@ -24,7 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         command: Command = args.run
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _end)
-            signal.signal(signal.SIGHUP, signal.SIG_IGN if command is _serve else signal.SIG_DFL)
+            if command is _serve:  # for which it means something else; others leave it as it is (nohup)
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
         return command(args)
     except UserError as error:
         for line in str(error).splitlines():
