@@ -82,7 +82,7 @@ def left_by(command: list[str], folder: Path, seconds: float, signals: Sequence[
     return running.returncode, said
 
 
-MOMENTS = (0.05, 0.2, 0.35, 0.5, 0.8, 1.3, 2.5, 4.5, 7.0)
+MOMENTS = (0.05, 0.3, 0.6, 1.2, 2.5, 4.5, 7.0)
 STARTED = 0.5
 """Seconds; what Python says when Ctrl-C meets its own start is Python's."""
 

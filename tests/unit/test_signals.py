@@ -1,22 +1,13 @@
 """Signals that are held, and folders that go whatever happens."""
 
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
-from exporter.signals import ENDING, held, scratch
-
-
-@pytest.fixture(autouse=True)
-def _handlers_as_they_were() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in ENDING}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+from exporter.signals import held, scratch
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
