@@ -1,14 +1,13 @@
 """`python -m exporter` is `eastwest`, and this is where both begin and end."""
 
+import _signal as signal  # type: ignore[import-not-found]  # built in; `signal` loads enum first, and here moments count
 import os
-import signal
 import sys
-from typing import NoReturn
 
 INTERRUPTED = 130
 
 
-def run() -> NoReturn:
+def run() -> None:
     """The command line, from the first import to the end of the process."""
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -26,7 +25,7 @@ def run() -> NoReturn:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _at_once(_number: int, _frame: object) -> NoReturn:
+def _at_once(_number: int, _frame: object) -> None:
     os._exit(INTERRUPTED)
 
 
