@@ -19,13 +19,25 @@ install: .venv/.installed ## make .venv with .venv/bin/eastwest
 
 dev: .venv/.dev ## install, and what the checks need
 
+# The stamp is written last and names this folder: a set-up that was interrupted, that lies elsewhere now (scripts and the
+# editable install name their folder) or whose Python is gone is none, and is made anew.
+WHOLE = $(BIN)/python -c "import pip" 2>/dev/null && [ "$$(cat .venv/.installed 2>/dev/null)" = "$$(pwd -P)" ]
+ifneq ($(shell $(WHOLE) && echo whole),whole)
+.PHONY: .venv/.installed
+endif
+
 .venv/.installed: pyproject.toml requirements.lock
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or later is needed, with its venv module" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "making .venv with $(PYTHON)"; $(PYTHON) -m venv .venv; }
+	@$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { \
+		echo "make: $(PYTHON) has no venv module: apt install python3-venv (so on Debian and Ubuntu)" >&2; exit 1; }
+	@$(WHOLE) || { echo "making .venv with $(PYTHON)"; \
+		python=$$($(PYTHON) -c "import sys; print(sys._base_executable)"); \
+		rm -rf .venv; "$$python" -m venv .venv || { rm -rf .venv; exit 1; }; }
+	@rm -f $@ .venv/.dev
 	@echo "installing what requirements.lock names (about half a minute, once)"
 	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation --editable .
-	@touch $@
+	@pwd -P > $@
 
 .venv/.dev: .venv/.installed requirements-dev.lock
 	@echo "installing what the tests need (requirements-dev.lock, once)"

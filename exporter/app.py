@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -34,6 +33,7 @@ from exporter.release import DEFAULT as RELEASE_SECONDS
 from exporter.release import Release
 from exporter.schedule import Schedule
 from exporter.server import Listener, listen, serve
+from exporter.signals import Told, held, scratch
 from exporter.sources import Machine, Simulated, Sources
 from exporter.state import State
 from exporter.web import Web
@@ -201,7 +201,14 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
             where = address(listen_on)
         except ValueError as error:
             raise UserError(f"--listen: {error} (got {listen_on!r})") from error
+    # Held from before the first folder is made until the last is gone: a second SIGTERM finds no default handler.
+    with listen(where) as listener, held((signal.SIGTERM, signal.SIGINT)) as told:
+        return _run(path, config, scenario, listener, told)
+
+
+def _run(path: Path | None, config: Config, scenario: str | None, listener: Listener, told: Told) -> int:
     ending: list[str] = []
+    web = Web(config.web.config_file) if config.web.config_file else None
     with ExitStack() as stack:
         sources: Sources
         release = Release(config.paths.state if scenario is None else None)
@@ -209,15 +216,13 @@ def run(path: Path | None, listen_on: str | None, scenario: str | None) -> int:
             sources = Machine(release, partial(_give_up, ending))
             state = State(config.paths.state, create=True, origin=origin(config))
         else:
-            root = stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-", ignore_cleanup_errors=True))
+            root = stack.enter_context(scratch("eastwest-"))
             begins = SCENARIOS[scenario].begins if scenario in SCENARIOS else END
-            sources = Simulated(scenario, Path(root), elapsed_since(time.monotonic(), begins))
+            sources = Simulated(scenario, root, elapsed_since(time.monotonic(), begins))
             state = State(None)
-        web = Web(config.web.config_file) if config.web.config_file else None
-        listener = stack.enter_context(listen(where))
         manager = Notifier(os.environ)
         daemon = Daemon(path, config, scenario, sources, state, web, release, manager)
-        asyncio.run(_until_told(daemon, listener, web, manager))
+        asyncio.run(_until_told(daemon, listener, web, manager, told))
     return int(bool(ending))
 
 
@@ -229,28 +234,45 @@ def _give_up(ending: list[str], why: str) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-async def _until_told(daemon: Daemon, listener: Listener, web: Web | None, manager: Notifier) -> None:
+async def _until_told(daemon: Daemon, listener: Listener, web: Web | None, manager: Notifier, told: Told) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
     def end() -> None:
-        manager.stopping()
-        daemon.end_probes()
-        stop.set()
+        if not stop.is_set():
+            manager.stopping()
+            daemon.end_probes()
+            stop.set()
 
-    for told in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(told, end)
-    loop.add_signal_handler(signal.SIGHUP, lambda: Thread(target=daemon.reload, name="reload", daemon=True).start())
-    loop.add_signal_handler(signal.SIGUSR1, daemon.release, RELEASE_SECONDS)
+    def reload() -> None:
+        Thread(target=daemon.reload, name="reload", daemon=True).start()
+
+    # Not by the loop's add_signal_handler: closing, it gives signals back to the system, which kills what tidies up.
+    others: dict[signal.Signals, Callable[[], object]] = {
+        signal.SIGHUP: reload,
+        signal.SIGUSR1: partial(daemon.release, RELEASE_SECONDS),
+    }
+    for number, call in others.items():
+        signal.signal(number, partial(_in_loop, loop, call))
     daemon.start(loop)
+    told.then(partial(_in_loop, loop, end))
     host, port = listener.getsockname()[:2]
     tls = web.context if web else None
     shown = f"[{host}]" if ":" in host else host
     where = f"listening on {'https' if tls else 'http'}://{shown}:{port}"
-    log.info("%s", where)
-    manager.ready(where)
+    if not told.number:
+        log.info("%s", where)
+        manager.ready(where)
     admit = Passwords(lambda: web.users).status if web else None
     try:
         await serve(daemon.answers().routes(), listener, stop, tls, admit)
     finally:
+        told.then(None)
+        for number in others:
+            signal.signal(number, signal.SIG_IGN)
         daemon.stop()
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object], *_signal: object) -> None:
+    """A signal's handler: it may run in the middle of any line, so all it does is have `call` called between two."""
+    loop.call_soon_threadsafe(call)

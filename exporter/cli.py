@@ -34,7 +34,8 @@ def _run(words: Sequence[str], hook: bool = False) -> int:
         command: Command = args.run
         if threading.current_thread() is threading.main_thread() and not hook:
             signal.signal(signal.SIGTERM, _end)
-            signal.signal(signal.SIGHUP, signal.SIG_IGN if command is _serve else signal.SIG_DFL)
+            if command is _serve:  # for which it means something else; others leave it as it is (nohup)
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
         return command(args)
     except UserError as error:
         for line in str(error).splitlines():

@@ -5,21 +5,21 @@ pair measurements of eight nodes, of which one has a bad NIC.
 """
 
 import json
+import os
 import re
+import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from exporter.hardware.child import own
 from exporter.hardware.scenarios import SCENARIOS
 from exporter.model import UserError
 from exporter.output import write_out
+from exporter.signals import Told, held, scratch
 from exporter.verdict import text
 
 PAIRS = Path(__file__).parent / "data/demo-pairs.csv"
@@ -28,9 +28,79 @@ FAULTS = {2: "slow-port", 4: "nvlink-down"}
 """Which node simulates what; the others are healthy."""
 STOP_SECONDS = 5.0
 AT_ONCE = 2
-TURN_SECONDS = 0.2
+TURN_SECONDS = 0.05
+GROUP_SECONDS = 1.0
+"""A terminal tells all of a process group: for so long nobody is told twice."""
 _LISTENING = re.compile(r"listening on (http\S+)")
 _EASTWEST = own("exporter")
+
+
+def demo(seconds: float, count: int, listen: str) -> int:
+    """Run for `seconds` in all; 0 if everything that was injected was named and nothing else, else 1.
+
+    Whatever signals come, and when, nothing is left behind.
+    """
+    began = time.monotonic()
+    with held() as told, scratch("eastwest-demo-") as folder, Programs(folder, told) as programs:
+        nodes = _nodes(folder, count)
+        write_out(f"{count} simulated nodes, and pair measurements of a fleet of eight.\n")
+        urls = [programs.url(["serve", *_flags(node), "--listen", listen]) for node in nodes]
+        named = list(_locate(programs))
+        checks = [["check", *_flags(node), "--fail-on", "", "--format", "json"] for node in nodes]
+        for node, said in zip(nodes, programs.outputs(checks), strict=True):
+            named += _check(node, json.loads(said))
+        after = time.monotonic() - began
+        pages = "".join(f"  {node.name}  {url}/\n" for node, url in zip(nodes, urls, strict=True))
+        write_out(f"\n--- Look while it runs\n\n{pages}")
+        write_out("(a finding shows on a page once it has lasted half a minute; /metrics is for Prometheus)\n\n")
+        _wait(began + seconds, told)
+    injected = sorted([*(node.injected for node in nodes if node.injected), BAD_NIC])
+    names = ", ".join(sorted(named)) or "nothing"
+    write_out(f"demo: injected {', '.join(injected)}; named {names} after {after:.0f} s\n")
+    return int(injected != sorted(named))
+
+
+def _nodes(folder: Path, count: int) -> "list[Simulated]":
+    nodes = []
+    for number in range(1, count + 1):
+        config = folder / f"gpu-{number}.yml"
+        config.write_text(f"node: {{name: gpu-{number}}}\n")
+        nodes.append(Simulated(f"gpu-{number}", FAULTS.get(number, "healthy"), config))
+    return nodes
+
+
+def _flags(node: "Simulated") -> list[str]:
+    return ["--config", str(node.config), "--simulate", node.scenario]
+
+
+def _locate(programs: "Programs") -> Iterator[str]:
+    """Print what `locate` says of the bundled measurements; what it names."""
+    write_out(f"\n--- eastwest locate --pairs {PAIRS.name}\n\n")
+    pairs = ["locate", "--pairs", str(PAIRS)]
+    words, found = programs.outputs([pairs, [*pairs, "--format", "json"]])
+    write_out(words)
+    for link in json.loads(found)["links"]:
+        yield f"{link['node']} rail {link['rail']}"
+
+
+def _check(node: "Simulated", verdict: dict[str, Any]) -> Iterator[str]:
+    """Print a node's verdict, of the last quarter of an hour; what it names."""
+    write_out(f"\n--- eastwest check, on {node.name}\n\n")
+    write_out(text(verdict))
+    for finding in verdict["findings"]:
+        if finding["severity"] != "info":
+            yield f"{node.name} {finding['subject']}"
+
+
+def _wait(end: float, told: Told) -> None:
+    """Until then, or until Ctrl-C. Other signals end the command."""
+    write_out(f"It ends by itself in {max(0.0, end - time.monotonic()):.0f} s (Ctrl-C ends it now).\n")
+    while (left := end - time.monotonic()) > 0 and not told.number:
+        time.sleep(min(TURN_SECONDS, left))
+    if told.number == signal.SIGINT:
+        write_out("\n")
+    else:
+        told.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,99 +120,73 @@ class Simulated:
         return f"{self.name} {subject}" if subject else None
 
 
-def demo(seconds: float, count: int, listen: str) -> int:
-    """Run for `seconds` in all; 0 if everything that was injected was named and nothing else, else 1."""
-    began = time.monotonic()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eastwest-demo-")))
-        nodes = _nodes(folder, count)
-        write_out(f"{count} simulated nodes, and pair measurements of a fleet of eight.\n")
-        urls = [stack.enter_context(_daemon(node, listen)) for node in nodes]
-        named = list(_locate())
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for node, verdict in zip(nodes, pool.map(_verdict, nodes), strict=True):
-                named += _check(node, verdict)
-        after = time.monotonic() - began
-        pages = "".join(f"  {node.name}  {url}/\n" for node, url in zip(nodes, urls, strict=True))
-        write_out(f"\n--- Look while it runs\n\n{pages}")
-        write_out("(a finding shows on a page once it has lasted half a minute; /metrics is for Prometheus)\n\n")
-        _wait(began + seconds)
-    injected = sorted([*(node.injected for node in nodes if node.injected), BAD_NIC])
-    told = ", ".join(sorted(named)) or "nothing"
-    write_out(f"demo: injected {', '.join(injected)}; named {told} after {after:.0f} s\n")
-    return int(injected != sorted(named))
+class Programs:
+    """What the demo has started: all of it ends with the context, and writes nowhere but into `folder`."""
 
+    def __init__(self, folder: Path, told: Told) -> None:
+        self._folder = folder
+        self._told = told
+        self._started: list[subprocess.Popen[bytes]] = []
 
-def _nodes(folder: Path, count: int) -> list[Simulated]:
-    nodes = []
-    for number in range(1, count + 1):
-        config = folder / f"gpu-{number}.yml"
-        config.write_text(f"node: {{name: gpu-{number}}}\n")
-        nodes.append(Simulated(f"gpu-{number}", FAULTS.get(number, "healthy"), config))
-    return nodes
+    def __enter__(self) -> Self:
+        return self
 
-
-@contextmanager
-def _daemon(node: Simulated, listen: str) -> Iterator[str]:
-    """The node's daemon; where it says it listens. Raises UserError with its last words where it does not."""
-    argv = [*_EASTWEST, "serve", "--config", str(node.config), "--simulate", node.scenario, "--listen", listen]
-    process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)  # noqa: S603 - this very program
-    try:
-        yield _url(process)
-    finally:
-        process.terminate()
-        try:
-            process.communicate(timeout=STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+    def __exit__(self, *_: object) -> None:
+        began = time.monotonic()
+        self._gone(began + (GROUP_SECONDS if self._told.number else 0.0))
+        for process in self._started:
+            process.terminate()
+        self._gone(time.monotonic() + STOP_SECONDS)
+        for process in self._started:
             process.kill()
-            process.communicate()
+            process.wait()
 
+    def url(self, arguments: Sequence[str]) -> str:
+        """Where a daemon with these arguments says that it listens. Raises UserError with its last words."""
+        number = self._start(arguments)
+        while True:
+            ended = self._started[number].poll() is not None
+            said = self._said(number, "err")
+            if found := _LISTENING.search(said):
+                return found[1]
+            self._told.check()
+            if ended:
+                last = "".join(said.splitlines()[-1:]).strip().removeprefix("eastwest: ")
+                raise UserError(last or "a daemon of the demo ended without a word")
+            time.sleep(TURN_SECONDS)
 
-def _url(daemon: "subprocess.Popen[str]") -> str:
-    said = ""
-    for line in daemon.stderr or ():
-        if found := _LISTENING.search(line):
-            return found[1]
-        said = line
-    raise UserError(said.strip().removeprefix("eastwest: ") or "a daemon of the demo ended without a word")
+    def outputs(self, commands: Sequence[Sequence[str]]) -> Iterator[str]:
+        """What each prints, in this order; AT_ONCE of them at a time. Raises UserError."""
+        numbers = [self._start(arguments) for arguments in commands[:AT_ONCE]]
+        for position, arguments in enumerate(commands):
+            process = self._started[numbers[position]]
+            while process.poll() is None:
+                self._told.check()
+                time.sleep(TURN_SECONDS)
+            self._told.check()
+            printed = self._said(numbers[position], "out")
+            if process.returncode not in (0, 1) or not printed:
+                raise UserError(f"eastwest {arguments[0]}: {self._said(numbers[position], 'err').strip()}")
+            if position + AT_ONCE < len(commands):
+                numbers.append(self._start(commands[position + AT_ONCE]))
+            yield printed
 
+    def _start(self, arguments: Sequence[str]) -> int:
+        number = len(self._started)
+        with self._file(number, "out").open("wb") as out, self._file(number, "err").open("wb") as err:
+            # Temporary files of theirs lie in the demo's folder and go with it, however they end.
+            environment = {**os.environ, "TMPDIR": str(self._folder)}
+            argv = [*_EASTWEST, *arguments]
+            self._started.append(subprocess.Popen(argv, stdout=out, stderr=err, env=environment))  # noqa: S603 - ours
+        return number
 
-def _locate() -> Iterator[str]:
-    """Print what `locate` says of the bundled measurements; what it names."""
-    write_out(f"\n--- eastwest locate --pairs {PAIRS.name}\n\n")
-    write_out(_run(["locate", "--pairs", str(PAIRS)]))
-    found: dict[str, Any] = json.loads(_run(["locate", "--pairs", str(PAIRS), "--format", "json"]))
-    for link in found["links"]:
-        yield f"{link['node']} rail {link['rail']}"
+    def _file(self, number: int, what: str) -> Path:
+        return self._folder / f"{number}.{what}"
 
+    def _said(self, number: int, what: str) -> str:
+        return self._file(number, what).read_text(errors="replace")
 
-def _verdict(node: Simulated) -> dict[str, Any]:
-    """What `check` says of the last quarter of an hour of a node."""
-    flags = ["check", "--config", str(node.config), "--simulate", node.scenario, "--fail-on", "", "--format", "json"]
-    said: dict[str, Any] = json.loads(_run(flags))
-    return said
-
-
-def _check(node: Simulated, verdict: dict[str, Any]) -> Iterator[str]:
-    """Print a node's verdict; what it names."""
-    write_out(f"\n--- eastwest check, on {node.name}\n\n")
-    write_out(text(verdict))
-    for finding in verdict["findings"]:
-        if finding["severity"] != "info":
-            yield f"{node.name} {finding['subject']}"
-
-
-def _run(arguments: Sequence[str]) -> str:
-    done = subprocess.run([*_EASTWEST, *arguments], capture_output=True, text=True, check=False)  # noqa: S603 - as above
-    if done.returncode not in (0, 1) or not done.stdout:
-        raise UserError(f"eastwest {arguments[0]}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def _wait(end: float) -> None:
-    try:
-        write_out(f"It ends by itself in {max(0.0, end - time.monotonic()):.0f} s (Ctrl-C ends it now).\n")
-        while (left := end - time.monotonic()) > 0:
-            time.sleep(min(TURN_SECONDS, left))
-    except KeyboardInterrupt:
-        write_out("\n")
+    def _gone(self, end: float) -> None:
+        """Wait until none runs, at most to `end`."""
+        while any(process.poll() is None for process in self._started) and time.monotonic() < end:
+            time.sleep(TURN_SECONDS)

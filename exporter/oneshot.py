@@ -10,7 +10,7 @@ from exporter.logs import set_up
 from exporter.model import UserError
 from exporter.output import write_out
 from exporter.polled import polled_once
-from exporter.whole import write_whole
+from exporter.whole import write_named
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,9 @@ def metrics(path: Path | None, scenario: str | None, output: Path | None) -> int
         write_out(text)
     else:
         try:
-            write_whole(output, text)
+            write_named(output, text)
+        except BrokenPipeError:  # as of standard output: its reader went away
+            raise
         except OSError as error:
             raise UserError(f"--output: {output}: {error.strerror}") from error
     return 0

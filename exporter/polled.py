@@ -1,10 +1,8 @@
 """A node polled once: what the commands that look for themselves show."""
 
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from exporter.acks import Acks
 from exporter.build import build_node, judgement, origin
@@ -14,6 +12,7 @@ from exporter.hardware.scenarios import END
 from exporter.hardware.simulated import EPOCH
 from exporter.node import Node
 from exporter.release import Release
+from exporter.signals import held, scratch
 from exporter.sources import Machine, Simulated
 from exporter.state import State
 
@@ -52,14 +51,16 @@ def polled_once(config: Config, scenario: str | None, watch: float = 0.0) -> Nod
             machine.let_go()
         return node
     replay = ReplayClock()
-    with tempfile.TemporaryDirectory(prefix="eastwest-") as root:
-        sources = Simulated(scenario, Path(root), lambda: replay.elapsed)
+    with held() as told, scratch("eastwest-") as root:
+        sources = Simulated(scenario, root, lambda: replay.elapsed)
         clock = replay.clock()
         state = State(None, clock=clock)
         node = build_node(config, sources.open(config), state, clock, judgement(config, Acks(None)))
         for moment, names in _turns(node):
+            told.check()
             replay.elapsed = moment
             node.turn(names)
+        told.check()
     return node
 
 

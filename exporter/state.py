@@ -8,6 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -136,7 +137,8 @@ class State:
             _save(self._folder / FILE, content)
         except OSError as error:
             log.warning("state is kept in memory only: %s: %s", self._folder, error.strerror)
-            (self._folder / FILE).with_suffix(".new").unlink(missing_ok=True)
+            with suppress(OSError):  # on a file system that has become read-only even this is refused
+                (self._folder / FILE).with_suffix(".new").unlink()
             self._let_go()
 
     def _let_go(self) -> None:
@@ -150,7 +152,7 @@ def _take(folder: Path, create: bool) -> int | None:
     try:
         if create:
             folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         log.log(
             logging.WARNING if create else logging.DEBUG,
@@ -225,7 +227,9 @@ def _dump(rails: Memory) -> Mapping[str, Mapping[str, str | int | None]]:
 def _save(path: Path, content: Mapping[str, Any]) -> None:
     """Write beside the file, flush to disk, rename over it: a crash leaves the old file or the new one."""
     beside = path.with_suffix(".new")
-    with beside.open("w", encoding="utf-8") as file:
+    # Made anew: a link that lies there must not lead root, who runs commands on this folder too, elsewhere.
+    beside.unlink(missing_ok=True)
+    with beside.open("x", encoding="utf-8") as file:
         json.dump(content, file, separators=(",", ":"))
         file.flush()
         os.fsync(file.fileno())

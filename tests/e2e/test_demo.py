@@ -5,6 +5,9 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,39 @@ def test_ctrl_c_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flags", [["--nodes", "3"], ["--nodes", "x"], ["--seconds", "0"]])
 def test_nonsense_is_refused(flags: list[str]) -> None:
     assert subprocess.run([*DEMO, *flags], capture_output=True, check=False).returncode == 2
+
+
+def left_by(command: list[str], folder: Path, seconds: float, signals: Sequence[int], pause: float) -> tuple[int, str]:
+    """Run in a process group of its own, tell all of it after `seconds`; the status and what it said last."""
+    folder.mkdir()
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(folder), process_group=0
+    ) as running:
+        time.sleep(seconds)
+        for number in signals:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, number)
+            time.sleep(pause)
+        said = running.communicate(timeout=30)[1].decode()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(running.pid, 0)
+    assert not list(folder.iterdir()), (command, seconds, signals)
+    return running.returncode, said
+
+
+MOMENTS = (0.05, 0.3, 0.6, 1.2, 2.5, 4.5, 7.0)
+STARTED = 0.5
+"""Seconds; what Python says when Ctrl-C meets its own start is Python's."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_to_all_of_it_at_any_moment_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    """As Ctrl-C does in a terminal, and a second time by who is impatient."""
+    status = {-number, 128 + number, 0}  # before Python listens, told, told while it only waits
+    for position, seconds in enumerate(MOMENTS):
+        signals = [number] * (1 + position % 2)
+        command = [*DEMO, "--seconds", "300"]
+        ended, said = left_by(command, tmp_path / f"{seconds}", seconds, signals, 0.1)
+        if seconds >= STARTED or number != signal.SIGINT:
+            assert ended in status, (seconds, said)
+            assert "Traceback" not in said

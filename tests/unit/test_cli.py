@@ -1,12 +1,10 @@
 """The commands: exit codes, and one line on standard error for a user's mistake."""
 
-import logging
 import os
 import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,17 +14,6 @@ from exporter.build import node_name
 from exporter.cli import main
 from exporter.config import Config
 from exporter.hardware.scenarios import SCENARIOS
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
-    """A command sets up the process's logging; the tests share one process."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(capture=False)
 
 
 @pytest.mark.parametrize(

@@ -93,3 +93,29 @@ def test_a_one_shot_command_makes_no_folder_and_says_nothing(tmp_path: Path, cap
     State(tmp_path / "absent").remember(RAILS)
     assert not (tmp_path / "absent").exists()
     assert caplog.records == []
+
+
+def test_what_lies_in_the_folder_leads_no_write_elsewhere(tmp_path: Path) -> None:
+    """The folder is the daemon's, and root runs commands on it."""
+    other = tmp_path / "other"
+    other.write_text("mine")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / "state.new").symlink_to(other)
+    state = State(folder, create=True)
+    state.remember(RAILS)
+    state.close()
+    assert other.read_text() == "mine"
+    assert State(folder).rails == RAILS
+
+
+def test_a_write_that_fails_and_leaves_what_can_not_be_removed_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a file system that has become read-only: there, removing is refused as well."""
+    (tmp_path / "state.new").mkdir()
+    state = State(tmp_path, create=True)
+    state.remember(RAILS)
+    assert state.rails == RAILS
+    assert caplog.text.count("kept in memory only") == 1
+    state.close()

@@ -1,10 +1,8 @@
-"""The units as systemd's own checker sees them, and the installer on a root of its own."""
+"""The units as systemd's own checker sees them."""
 
-import platform
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -114,49 +112,3 @@ def test_what_is_shipped_is_pinned_as_it_was_tested() -> None:
     tested = set(PIN.findall((ROOT / "requirements.lock").read_text()))
     assert shipped <= tested
     assert not {pin for pin in shipped if pin.startswith(("hatchling", "pytest"))}
-
-
-@pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    """An unpacked archive of a program that says its arguments."""
-    folder = tmp_path / "archive"
-    (folder / "lib/exporter").mkdir(parents=True)
-    (folder / "lib/exporter/__init__.py").write_text("")
-    (folder / "lib/exporter/cli.py").write_text("import sys\ndef main(): print(sys.argv[1:]); return 3\n")
-    shutil.copytree(UNITS, folder / "systemd")
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    text = (UNITS / "install.sh").read_text().replace("@PYTHON@", version).replace("@MACHINE@", platform.machine())
-    (folder / "install.sh").write_text(text)
-    return folder
-
-
-def install(archive: Path, root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    path = f"{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin"
-    return run("sh", archive / "install.sh", *arguments, DESTDIR=str(root), PATH=path)
-
-
-def test_install_upgrade_and_remove_leave_the_configuration_alone(archive: Path, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    config = root / "etc/eastwest/eastwest.yml"
-    assert (done := install(archive, root)).returncode == 0, done.stderr
-    config.write_text("node: {name: mine}\n")
-    (archive / "lib/exporter/new.py").write_text("")
-    assert install(archive, root).returncode == 0
-    assert config.read_text() == "node: {name: mine}\n"
-    assert list((root / "opt/eastwest").glob("lib/python*/site-packages/exporter/new.py"))
-    assert sorted(path.name for path in (root / "opt").iterdir()) == ["eastwest"]
-    launcher = root / "opt/eastwest/bin/eastwest"
-    assert launcher.read_text().startswith("#!/opt/eastwest/bin/python3 ")
-    done = run(root / "opt/eastwest/bin/python3", launcher, "serve")
-    assert (done.returncode, done.stdout) == (3, "['serve']\n")
-    assert install(archive, root, "--remove").returncode == 0
-    assert [path.relative_to(root) for path in root.rglob("*") if path.is_file()] == [Path("etc/eastwest/eastwest.yml")]
-
-
-def test_a_python_for_which_nothing_was_built_is_refused(archive: Path, tmp_path: Path) -> None:
-    script = archive / "install.sh"
-    script.write_text(re.sub(r"^wanted=.*$", "wanted=3.99", script.read_text(), flags=re.MULTILINE))
-    done = install(archive, tmp_path / "root")
-    assert done.returncode == 1
-    assert "Python 3.99 is needed" in done.stderr
-    assert not (tmp_path / "root/opt/eastwest").exists()
