@@ -22,6 +22,7 @@ from tests import fakenccl
 from tests.e2e.daemon import command, eventually
 from tests.probes.processes import workers
 
+pytestmark = pytest.mark.e2e  # processes with deadlines: it waits more than it works
 SPEC = Spec("nccl", "intra", deadlines=Deadlines(start=0.2, init=0.2, connect=0.2, run=0.2, end=0.2, abort=0.1))
 HELLO = (
     'import sys, json, time\nsay = lambda **e: print(json.dumps(e), flush=True)\nsay(event="phase", phase="start")\n'
