@@ -20,3 +20,10 @@ def replays(request: pytest.FixtureRequest) -> Iterator[Replays]:
     found.want(dict.fromkeys(call.params["scenario"] for call in calls if call and "scenario" in call.params))
     yield found
     workers.shutdown(cancel_futures=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _replays_begin_first(request: pytest.FixtureRequest) -> None:
+    """The replays go on beside all other tests, in place of keeping the last ones waiting."""
+    if any("replays" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("replays")

@@ -1,5 +1,6 @@
 """Scenarios replayed once for all tests, in processes of their own: a replay is 15 minutes of polling a whole node."""
 
+import os
 from collections.abc import Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
@@ -59,5 +60,8 @@ class Replays:
 
 
 def pool() -> ProcessPoolExecutor:
-    """Processes that share nothing with this one, so that the order of a set differs from one to the other."""
-    return ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"))
+    """Processes that share nothing with this one, so that the order of a set differs from one to the other.
+
+    They give way to it: other tests have deadlines.
+    """
+    return ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=os.nice, initargs=(10,))

@@ -27,15 +27,22 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def paths(root: Path) -> str:
+    """`paths` of a machine of empty folders under `root`, made."""
+    for name in ("sys", "state", "proc/2"):
+        (root / name).mkdir(parents=True)
+    # the host's processes, so that no Slurm is none: these tests may run in a container
+    (root / "proc" / "2" / "comm").write_text("kthreadd\n")
+    (root / "proc" / "stat").write_text(Path("/proc/stat").read_text())
+    return f"paths: {{sysfs: {root / 'sys'}, proc: {root / 'proc'}, state: {root / 'state'}}}\n"
+
+
 @contextmanager
 def probing(root: Path, gap: str = GAP) -> Iterator[Daemon]:
     """A daemon with its own folders, whose path is in its workers' command line."""
-    for name in ("sys", "state"):
-        (root / name).mkdir()
     config = root / "eastwest.yml"
     config.write_text(
-        f"paths: {{sysfs: {root / 'sys'}, state: {root / 'state'}}}\n"
-        "checks: {gpu: {enabled: false}, nvlink: {enabled: false}}\n"
+        f"{paths(root)}checks: {{gpu: {{enabled: false}}, nvlink: {{enabled: false}}}}\n"
         f"probes: {{enabled: true, min_gap: {gap}, budget: {BUDGET}}}\n"
     )
     # an overdue node begins within a tenth of min_gap
@@ -114,7 +121,7 @@ def test_a_new_configuration_turns_them_on_and_off(library: Path) -> None:
 def test_by_hand_and_as_a_hook(library: Path) -> None:
     fakenccl.configure(library, rate=360e9)
     config = library / "eastwest.yml"
-    config.write_text(f"paths: {{state: {library}}}\nprobes: {{enabled: true}}\n")
+    config.write_text(f"{paths(library)}probes: {{enabled: true}}\n")
     done = subprocess.run(
         command("probe", "intra", "--config", str(config)), capture_output=True, text=True, timeout=60, check=True
     )
@@ -128,9 +135,7 @@ def test_by_hand_and_as_a_hook(library: Path) -> None:
 def test_the_algorithm_of_the_configuration_and_the_small_operation_alone(library: Path) -> None:
     fakenccl.configure(library, rate=360e9, latency=1e-5, dump=library)
     config = library / "eastwest.yml"
-    paths = f"{{state: {library}, sysfs: {library / 'sys'}}}"
-    config.write_text(f"paths: {paths}\nprobes: {{enabled: true, algorithm: tree}}\n")
-    (library / "sys").mkdir()
+    config.write_text(f"{paths(library)}probes: {{enabled: true, algorithm: tree}}\n")
 
     def by_hand(what: str) -> tuple[str, bool]:
         argv = command("probe", what, "--config", str(config))
@@ -140,7 +145,7 @@ def test_the_algorithm_of_the_configuration_and_the_small_operation_alone(librar
     said, tree = by_hand("intra")
     assert tree
     assert "algorithm tree" in said
-    learnt = json.loads((library / "probes.json").read_text())["learnt"]
+    learnt = json.loads((library / "state" / "probes.json").read_text())["learnt"]
     assert f"intra/nccl/{64 << 20}/tree/P2P/>" in learnt
     said, tree = by_hand("latency")
     assert not tree
@@ -151,8 +156,7 @@ def test_the_algorithm_of_the_configuration_and_the_small_operation_alone(librar
 def test_a_hook_is_over_by_its_deadline(library: Path) -> None:
     fakenccl.configure(library, hang="run", hang_abort=1)
     config = library / "eastwest.yml"
-    config.write_text(f"paths: {{state: {library}, sysfs: {library / 'sys'}}}\nprobes: {{enabled: true}}\n")
-    (library / "sys").mkdir()
+    config.write_text(f"{paths(library)}probes: {{enabled: true}}\n")
     hook = command("probe", "--hook", "prolog", "--deadline", "15s", "--config", str(config))
     began = time.monotonic()
     done = subprocess.run(hook, capture_output=True, text=True, timeout=60, check=True)
