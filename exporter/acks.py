@@ -11,7 +11,7 @@ from pathlib import Path
 
 from exporter.health import Ack
 from exporter.model import UserError
-from exporter.whole import write_whole
+from exporter.whole import read_whole, write_whole
 
 FILE = "acks.json"
 MOST = 256
@@ -52,7 +52,7 @@ class Acks:
 def read(path: Path) -> Sequence[Ack]:
     """The file's content; empty where there is none. Raises OSError, and ValueError where it makes no sense."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_whole(path))
     except FileNotFoundError:
         return ()
     except RecursionError as error:

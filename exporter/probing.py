@@ -15,6 +15,8 @@ from exporter.model import UserError
 
 PROBE = "measure this node's links now, where it is free"
 DEADLINE, LENGTH = "25s", "4h"
+DASHES = "-\u2010\u2013\u2014"
+"""One too few, or what a text program makes of two."""
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -43,9 +45,9 @@ def run_probe(args: argparse.Namespace) -> int:
     from exporter import probe
 
     if args.hook:
-        return probe.hook(args.config, args.deadline or DEADLINE)
+        return probe.hook(args.config, DEADLINE if args.deadline is None else args.deadline)
     if args.what == "pause":
-        return probe.pause(args.config, args.length or LENGTH)
+        return probe.pause(args.config, LENGTH if args.length is None else args.length)
     if args.what is None:
         raise UserError("probe: what? intra, loopback, latency, pause, or --hook")
     return probe.by_hand(args.config, args.what, args.engine)
@@ -65,7 +67,7 @@ def unfit(args: argparse.Namespace) -> Iterator[str]:
 
 def is_hook(words: Sequence[str]) -> bool:
     """Whether a scheduler asks, as far as that can be told of a command line with a mistake in it."""
-    return "probe" in words and any(word.startswith("--ho") for word in words)
+    return "probe" in words and any(word.startswith("--ho") or word.strip(DASHES) == "hook" for word in words)
 
 
 def always_well(run: Callable[[], object]) -> int:

@@ -13,10 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from exporter.model import UserError
-from exporter.whole import write_whole
+from exporter.whole import read_whole, write_whole
 
 FILE = "release.json"
 LONGEST = 86_400.0
+SLACK = 3600.0
+"""Seconds by which a clock may have been set back since somebody asked."""
 DEFAULT = 600.0
 """Seconds that the signal asks for."""
 ANSWER_SECONDS = 20.0
@@ -103,10 +105,11 @@ def _owned(folder: Path) -> bool:
 def _read(path: Path) -> tuple[float, bool]:
     """Until when, and whether NVML was closed; nothing where there is no such file, or nonsense in it."""
     try:
-        content = json.loads(path.read_bytes())
-        return float(content["until"]), content["closed"] is True
-    except (OSError, ValueError, KeyError, TypeError):
+        content = json.loads(read_whole(path))
+        until, closed = float(content["until"]), content["closed"] is True
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return 0.0, False
+    return (until, closed) if 0 <= until <= time.time() + LONGEST + SLACK else (0.0, False)
 
 
 def _write(path: Path, until: float, closed: bool) -> None:

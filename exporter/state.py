@@ -17,6 +17,7 @@ from typing import Any
 from exporter.clock import Clock
 from exporter.model import Role
 from exporter.rails import Memory, Remembered
+from exporter.whole import read_whole
 
 VERSION = 2
 """1 held rails alone."""
@@ -176,7 +177,7 @@ def _load(path: Path, origin: Origin, owned: bool) -> _Content | None:
     None where it belongs to another tree.
     """
     try:
-        return _parse(json.loads(path.read_bytes()), origin)
+        return _parse(json.loads(read_whole(path)), origin)
     except (FileNotFoundError, NotADirectoryError):
         return _Content()
     except OSError as error:

@@ -7,6 +7,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+MOST_BYTES = 64 << 20
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write `content` beside `path` and rename it over: a reader sees the old file or the new one, never a part.
@@ -29,6 +31,18 @@ def write_whole(path: Path, content: bytes) -> None:
         with suppress(OSError):
             Path(beside).unlink()
         raise
+
+
+def read_whole(path: Path, most: int = MOST_BYTES) -> bytes:
+    """All of a file of ours. Raises OSError; also for a pipe or device of that name, which could be read for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "no regular file")
+        if status.st_size > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        return file.read(most)
 
 
 def write_named(path: Path, content: bytes) -> None:

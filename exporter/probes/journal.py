@@ -8,7 +8,6 @@ where that fails, neither min_gap nor the budget can be kept, and nothing is pro
 
 import logging
 import socket
-import stat
 import statistics
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 from exporter.judge.trials import Trial
 from exporter.judge.trials import kept as kept_trials
 from exporter.probes.kept import LEARNT, RECENT, Kept, dump, is_record, read
-from exporter.whole import write_whole
+from exporter.whole import read_whole, write_whole
 
 FILE = "probes.json"
 DAY, HOUR = 86_400.0, 3_600.0
@@ -150,9 +149,7 @@ class Journal:
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         if stamp == self._stamp:
             return
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "no regular file")
-        content = path.read_bytes() if status.st_size <= MAX_BYTES else b""
+        content = read_whole(path) if status.st_size <= MAX_BYTES else b""
         self.trouble, self._stamp = "", stamp
         try:
             self._kept, dropped = read(content)

@@ -10,7 +10,7 @@ from typing import Any
 
 from exporter.model import UserError
 from exporter.probes.kept import is_number, load
-from exporter.whole import write_whole
+from exporter.whole import read_whole, write_whole
 
 FILE = "probes-pause.json"
 LONGEST = 30 * 86_400.0
@@ -66,7 +66,7 @@ class Pause:
         if self._path is None:
             return 0.0
         try:
-            until: Any = load(self._path.read_bytes()).get("until")
+            until: Any = load(read_whole(self._path)).get("until")
         except (FileNotFoundError, NotADirectoryError):
             return 0.0
         if not is_number(until):

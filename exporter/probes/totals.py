@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 from exporter.probes.kept import LARGEST, is_count, is_number, is_word, load
-from exporter.whole import write_whole
+from exporter.whole import read_whole, write_whole
 
 FILE = "probes-totals.json"
 VERSION = 1
@@ -138,7 +138,7 @@ class Totals:
             stamp = _stamp(self._path)
             if stamp == self._stamp:
                 return
-            content = self._path.read_bytes()
+            content = read_whole(self._path)
         except (FileNotFoundError, NotADirectoryError):
             self._filed, self._stamp, self._readable = Tally(), None, True
             return

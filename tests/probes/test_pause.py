@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,15 @@ def test_a_folder_of_that_name_is_one_too(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
     pause(tmp_path, 60, NOW)
     assert [found.holds(NOW), found.holds(NOW + 61)] == [True, False]
+
+
+def test_a_pipe_of_that_name_is_one_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / FILE)
+    found = Pause(tmp_path)
+    assert found.holds(NOW)
+    assert "no regular file" in found.trouble
+    pause(tmp_path, 0, NOW)
+    assert not found.holds(NOW)
 
 
 def test_a_folder_with_something_in_it_is_left_and_named(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """What probes have cost: one sum of every process on the node, that only grows."""
 
 import json
+import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,12 +115,15 @@ def test_a_file_that_was_removed_begins_anew(tmp_path: Path) -> None:
     assert Totals(tmp_path).tally == SOME
 
 
-def test_a_file_that_cannot_be_read_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / FILE).mkdir()
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_file_that_cannot_be_read_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / FILE)
     totals = Totals(tmp_path)
     totals.add(SOME, locked=True)
     totals.refresh()
-    assert (totals.tally, (tmp_path / FILE).is_dir(), len(caplog.records)) == (SOME, True, 1)
+    assert (totals.tally, (tmp_path / FILE).is_file(), len(caplog.records)) == (SOME, False, 1)
 
 
 def test_it_is_read_as_it_was_written() -> None:

@@ -57,6 +57,8 @@ def hook(*arguments: str, how: str = "") -> "subprocess.CompletedProcess[str]":
         ["--hook", "nonsense"],
         ["--hook"],
         ["--hoo", "nonsense"],
+        ["-hook", "epilog"],
+        ["\u2013\u2013hook", "epilog"],
         ["--hoo", "epilog"],
         ["--hook", "epilog", "--no"],
         ["--hook=epilog", "--deadline", "zz"],
@@ -144,8 +146,9 @@ def test_by_hand_it_is_bounded_too(config: Path, hanging: fakenvml.FakeNvml) -> 
 
 
 def test_it_is_over_by_its_deadline_where_a_file_hangs(config: Path) -> None:
-    """The state on a file system that hangs: nothing of ours has a deadline there but the last resort."""
-    os.mkfifo(config.parent / "state" / "probes-pause.json")
+    """A file system that hangs: nothing of ours has a deadline there but the last resort."""
+    (random := config.parent / "proc" / "sys" / "kernel" / "random").mkdir(parents=True)
+    os.mkfifo(random / "boot_id")
     began = time.monotonic()
     done = hook("--hook", "epilog", "--deadline", "5s", "--config", str(config))
     assert 5 <= time.monotonic() - began < 7

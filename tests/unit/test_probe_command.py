@@ -106,7 +106,8 @@ def test_a_pause_without_the_daemons_configuration_says_so(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["pause", "--for", "soon"], ["pause", "--for", "-1h"], ["pause", "--for", "400d"], []]
+    "arguments",
+    [["pause", "--for", "soon"], ["pause", "--for", "-1h"], ["pause", "--for", ""], ["pause", "--for", "400d"], []],
 )
 def test_a_mistake_is_a_line_and_status_2(
     config: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]

@@ -15,6 +15,9 @@ from exporter.release import FILE, Release, ask
 from tests.e2e.daemon import eventually
 from tests.trees import Clock
 
+FOR_EVER = '{"until": 1e999, "closed": true}'
+HUGE = f'{{"until": 1{"0" * 400}, "closed": true}}'
+
 
 @pytest.fixture
 def owned(tmp_path: Path) -> Iterator[Path]:
@@ -61,7 +64,9 @@ def test_a_daemon_that_starts_in_the_middle_of_it_keeps_away(tmp_path: Path) -> 
     assert Release(tmp_path, Clock(1000.0)).active()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"until": "x", "closed": 1}', '{"until": null}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"until": "x", "closed": 1}', '{"until": null}', FOR_EVER, "[" * 50_000, HUGE]
+)
 def test_nonsense_in_the_file_releases_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
     daemon = Release(tmp_path, Clock(1000.0))

@@ -11,8 +11,11 @@ from threading import Thread
 
 import pytest
 
+from exporter.acks import Acks
 from exporter.cli import main
-from exporter.whole import write_named, write_whole
+from exporter.release import Release
+from exporter.state import State
+from exporter.whole import read_whole, write_named, write_whole
 
 Write = Callable[[Path, bytes], None]
 METRICS = ["metrics", "--simulate", "bare", "--output"]
@@ -160,3 +163,21 @@ def test_standard_output_by_its_name_is_added_to(tmp_path: Path) -> None:
         assert subprocess.run(command, stdout=output, check=False, timeout=60).returncode == 0
         assert os.path.samestat(os.fstat(output.fileno()), file.stat())
     assert file.read_text().startswith("kept\n# HELP eastwest_")
+
+
+@pytest.mark.parametrize("make", [fifo, listening, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_never_waited_for(tmp_path: Path, make: Make) -> None:
+    for name in ("acks.json", "release.json", "state.json"):
+        make(tmp_path / name)
+        with pytest.raises(OSError):  # noqa: PT011 - each kind has its own errno
+            read_whole(tmp_path / name)
+    assert Acks(tmp_path).current() == ()
+    assert not Release(tmp_path).active()
+    State(tmp_path, create=True).close()
+
+
+def test_a_file_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(b"x" * 10)
+    assert read_whole(tmp_path / "big", 10) == b"x" * 10
+    with pytest.raises(OSError, match="too large"):
+        read_whole(tmp_path / "big", 9)
