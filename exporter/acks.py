@@ -11,7 +11,7 @@ from pathlib import Path
 
 from exporter.health import Ack
 from exporter.model import UserError
-from exporter.whole import read_whole, write_whole
+from exporter.whole import read_whole, stamp, write_whole
 
 FILE = "acks.json"
 MOST = 256
@@ -34,11 +34,10 @@ class Acks:
         if self._path is None:
             return ()
         try:
-            status = self._path.stat()
+            version = stamp(self._path)
         except OSError:
             self._seen, self._acks = None, ()
             return ()
-        version = status.st_mtime_ns, status.st_size, status.st_ino
         if version != self._seen:
             self._seen = version
             try:

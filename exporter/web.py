@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from exporter.model import UserError
 from exporter.strict import FilePath, Model, read_model
+from exporter.whole import stamp
 
 log = logging.getLogger(__name__)
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
@@ -119,10 +120,9 @@ class Web:
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
     try:
-        status = file.stat()
+        return stamp(file)
     except OSError:
         return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _context(tls: TlsConfig) -> ssl.SSLContext:

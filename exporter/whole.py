@@ -33,6 +33,12 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
+def stamp(path: Path) -> tuple[int, int, int]:
+    """Changes when the file at `path` is another one, or was written to. Raises OSError."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def read_whole(path: Path, most: int = MOST_BYTES) -> bytes:
     """All of a file of ours. Raises OSError; also for a pipe or device of that name, which could be read for ever."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

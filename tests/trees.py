@@ -102,3 +102,14 @@ def reader(
 def by_subject(ports: Sequence[Port]) -> dict[str, Port]:
     """The ports by `mlx5_0/1`."""
     return {port.subject: port for port in ports}
+
+
+def empty_machine(root: Path) -> Path:
+    """The configuration, with probes on, of a machine of empty folders under `root`, made."""
+    for name in ("sys", "proc/2", "state"):
+        (root / name).mkdir(parents=True)
+    (root / "proc" / "2" / "comm").write_text("kthreadd\n")  # the host's, so that no Slurm is none
+    path = root / "eastwest.yml"
+    paths = ", ".join(f"{key}: {root / name}" for key, name in (("proc", "proc"), ("state", "state"), ("sysfs", "sys")))
+    path.write_text(f"paths: {{{paths}}}\nprobes: {{enabled: true}}\n")
+    return path

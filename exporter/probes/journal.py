@@ -17,7 +17,7 @@ from typing import Any
 from exporter.judge.trials import Trial
 from exporter.judge.trials import kept as kept_trials
 from exporter.probes.kept import LEARNT, RECENT, Kept, dump, is_record, read
-from exporter.whole import read_whole, write_whole
+from exporter.whole import read_whole, stamp, write_whole
 
 FILE = "probes.json"
 DAY, HOUR = 86_400.0, 3_600.0
@@ -145,12 +145,11 @@ class Journal:
         return self._kept.ran.get(key, [])
 
     def _read(self, path: Path) -> None:
-        status = path.stat()
-        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if stamp == self._stamp:
+        found = stamp(path)
+        if found == self._stamp:
             return
-        content = read_whole(path) if status.st_size <= MAX_BYTES else b""
-        self.trouble, self._stamp = "", stamp
+        content = read_whole(path) if found[-1] <= MAX_BYTES else b""
+        self.trouble, self._stamp = "", found
         try:
             self._kept, dropped = read(content)
             self._foreign = False
@@ -172,8 +171,7 @@ class Journal:
                 path.replace(path.with_suffix(".unreadable"))
                 self._foreign = False
             write_whole(path, dump(self._kept) + b" " * room)
-            status = path.stat()
-            self._stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+            self._stamp = stamp(path)
         except OSError as error:
             self.unkept = f"{path}: {error.strerror}"
             self._say(f"results of probes can't be kept: {self.unkept}")

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 from exporter.probes.kept import LARGEST, is_count, is_number, is_word, load
-from exporter.whole import read_whole, write_whole
+from exporter.whole import read_whole, stamp, write_whole
 
 FILE = "probes-totals.json"
 VERSION = 1
@@ -119,7 +119,7 @@ class Totals:
             total = self._filed.plus(self._unfiled)
             try:
                 write_whole(self._path, dump(total))
-                self._stamp = _stamp(self._path)
+                self._stamp = stamp(self._path)
             except OSError as error:
                 # the journal says what is wrong with the folder, and nothing is probed then
                 log.debug("%s: %s", self._path, error.strerror)
@@ -135,8 +135,8 @@ class Totals:
         if self._path is None:
             return
         try:
-            stamp = _stamp(self._path)
-            if stamp == self._stamp:
+            found = stamp(self._path)
+            if found == self._stamp:
                 return
             content = read_whole(self._path)
         except (FileNotFoundError, NotADirectoryError):
@@ -147,14 +147,9 @@ class Totals:
                 log.warning("%s: %s; what probes cost is counted of this process alone", self._path, error.strerror)
             self._readable = False
             return
-        self._stamp, self._readable = stamp, True
+        self._stamp, self._readable = found, True
         try:
             self._filed = read(content)
         except ValueError as error:
             log.warning("%s: %s; counting begins anew", self._path, error)
             self._filed = Tally()
-
-
-def _stamp(path: Path) -> object:
-    status = path.stat()
-    return status.st_ino, status.st_mtime_ns, status.st_size

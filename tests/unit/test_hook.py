@@ -14,21 +14,14 @@ from exporter import probe
 from exporter.probes.prober import Prober, Round
 from tests import fakenvml
 from tests.e2e.daemon import command, eventually
+from tests.trees import empty_machine
 
 pytestmark = pytest.mark.e2e  # processes with deadlines: it waits more than it works
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A machine of empty folders, as the hook is told."""
-    for name in ("sys", "proc", "state"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "proc" / "2").mkdir()
-    (tmp_path / "proc" / "2" / "comm").write_text("kthreadd\n")
-    path = tmp_path / "eastwest.yml"
-    paths = ", ".join(f"{name}: {tmp_path / folder}" for name, folder in (("proc", "proc"), ("state", "state")))
-    path.write_text(f"paths: {{{paths}, sysfs: {tmp_path / 'sys'}}}\nprobes: {{enabled: true}}\n")
-    return path
+    return empty_machine(tmp_path)
 
 
 @pytest.fixture

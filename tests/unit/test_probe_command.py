@@ -13,21 +13,14 @@ from exporter.probes.journal import Lock
 from exporter.probes.prober import Round
 from exporter.state import State
 from tests.e2e.daemon import command
+from tests.trees import empty_machine
 
 pytestmark = pytest.mark.e2e  # processes with deadlines: it waits more than it works
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A machine of empty folders."""
-    for name in ("sys", "proc", "state"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "proc" / "2").mkdir()
-    (tmp_path / "proc" / "2" / "comm").write_text("kthreadd\n")  # the host's, so that no Slurm is none
-    path = tmp_path / "eastwest.yml"
-    paths = ", ".join(f"{name}: {tmp_path / name}" for name in ("proc", "state")) + f", sysfs: {tmp_path / 'sys'}"
-    path.write_text(f"paths: {{{paths}}}\nprobes: {{enabled: true}}\n")
-    return path
+    return empty_machine(tmp_path)
 
 
 def probe(*arguments: str) -> "subprocess.CompletedProcess[str]":
